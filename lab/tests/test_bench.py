@@ -17,8 +17,8 @@ from stamo_lab.bench.build import measure_builds, write_copies
 from stamo_lab.bench.learn import LearnBenchArgs, generate_knowledge_base, generate_pile
 from stamo_lab.bench.link import draw_names
 from stamo_lab.bench.usage import Usage, measure, one_after_the_other, tree_memory
+from stamo_lab.cli.bench import parse_sizes
 from stamo_lab.cli.main import create_app
-from stamo_lab.cli.options import parse_sizes
 
 
 def bench(*words):

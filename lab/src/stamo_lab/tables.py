@@ -208,33 +208,27 @@ def main_table(results: Results, model: str) -> Table:
     for name in sets:
         columns += [f"{name} Acc", "P", "R", "F1", "macro F1", "AUC", "printed F1"]
     columns += ["avg Acc", "avg F1", "printed avg F1", "s/slot", "s"]
-    rows = [
-        (method, *cells)
-        for method in MAIN_ROWS
-        if (cells := _main_cells(results, method, model, n_labels))
-    ]
+    rows = []
+    for method in MAIN_ROWS:
+        summaries = _summaries(results, method, model)
+        if len(summaries) < len(sets):
+            continue
+        numbers, cells = printed_numbers(3, method, model), [method]
+        for name, s in zip(sets, summaries, strict=True):
+            values = (s.accuracy, s.precision, s.recall, s.f1, s.macro_f1, s.auc)
+            cells += [*map(_percent, values), _printed(numbers, f"{name} f1")]
+        found = results.of(method, model, n_labels)
+        slots = [row["slot_seconds"] for row in found if row["n_slots"]]
+        cells += [
+            _percent(float(np.mean([s.accuracy for s in summaries]))),
+            _percent(float(np.mean([s.f1 for s in summaries]))),
+            _printed(numbers, "average f1"),
+            f"{np.mean(slots):.3f}" if slots else "-",
+            f"{np.mean([row['seconds'] for row in found]):.2f}",
+        ]
+        rows.append(tuple(cells))
     title = f"Table 3, {model}, |L| = {n_labels} (in percent, micro unless it says macro)"
     return Table(title, tuple(columns), tuple(rows))
-
-
-def _main_cells(results: Results, method: str, model: str, n_labels: int) -> list[str]:
-    numbers, cells = printed_numbers(3, method, model), list[str]()
-    summaries = _summaries(results, method, model)
-    if len(summaries) < len(results.test_sets):
-        return []
-    for name, s in zip(results.test_sets, summaries, strict=True):
-        values = (s.accuracy, s.precision, s.recall, s.f1, s.macro_f1, s.auc)
-        cells += [*map(_percent, values), _printed(numbers, f"{name} f1")]
-    found = results.of(method, model, n_labels)
-    slots = [row["slot_seconds"] for row in found if row["n_slots"]]
-    return [
-        *cells,
-        _percent(float(np.mean([s.accuracy for s in summaries]))),
-        _percent(float(np.mean([s.f1 for s in summaries]))),
-        _printed(numbers, "average f1"),
-        f"{np.mean(slots):.3f}" if slots else "-",
-        f"{np.mean([row['seconds'] for row in found]):.2f}",
-    ]
 
 
 def ablation_table(results: Results, table: int, methods: Sequence[str]) -> Table:

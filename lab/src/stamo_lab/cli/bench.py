@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from stamo.cli import AsJson, KbPath, ModelPath, open_both
 from stamo.cli.output import Console, command_group, print_json, print_table, rich_table
-from stamo_lab.cli.options import parse_sizes
+from stamo.errors import SettingsError
 
 
 def show(rows: Sequence[Mapping[str, str | float | None]], as_json: bool, title: str) -> None:
@@ -30,6 +30,20 @@ def _cell(value: str | float | None) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
     return "" if value is None else f"{value:,}" if isinstance(value, int) else value
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """Read whole numbers from a list with commas; of an empty one, none.
+
+    Raises:
+        SettingsError: An entry is not a whole number.
+    """
+    try:
+        return tuple(map(int, text.split(","))) if text.strip() else ()
+    except ValueError as error:
+        raise SettingsError(
+            f"The sizes are {text!r}; give whole numbers with commas between, such as 25,50,100."
+        ) from error
 
 
 def bench_link(

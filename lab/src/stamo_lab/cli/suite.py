@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
@@ -16,7 +16,7 @@ from typer import Argument, Context, Option
 from stamo.cli import AsJson
 from stamo.cli.output import Console, command_group, print_json, print_table
 from stamo.errors import SettingsError
-from stamo_lab.cli.options import parse_sizes, refuse_foreign
+from stamo_lab.cli.bench import parse_sizes
 
 if TYPE_CHECKING:
     from stamo.corpus.types import Document
@@ -45,6 +45,29 @@ MAKE_KINDS = {
 
 SuiteKb = Annotated[Path, Option("--kb", help="Directory of the knowledge base.")]
 WorkersOption = Annotated[int | None, Option(help="Processes; one for each core by default.")]
+
+
+def refuse_foreign(
+    context: Context, kinds_of: Mapping[str, Collection[str]], kind: str, what: str
+) -> None:
+    """Refuse options that were given and would be ignored.
+
+    Args:
+        context: The command as it was called.
+        kinds_of: For each parameter that is not for all, the kinds of thing it is for.
+        kind: Which kind it is.
+        what: What has kinds, such as "suite".
+
+    Raises:
+        SettingsError: An option is for other kinds.
+    """
+    for name, kinds in kinds_of.items():
+        source = context.get_parameter_source(name)
+        if kind not in kinds and source is not None and source.name == "COMMANDLINE":
+            raise SettingsError(
+                f"--{name.replace('_', '-')} would be ignored: it is for a {what} of kind "
+                f"{' or '.join(kinds)}, and this one is {kind}; leave it out."
+            )
 
 
 def make(

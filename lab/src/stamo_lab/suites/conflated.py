@@ -76,14 +76,13 @@ def name_entities(kb: KnowledgeBase, entities: Int64) -> Bools:
     Dates, numbers and lists do not, nor what the dump mostly links in lower case ("cuisine"); in a
     script without capitals nothing is in lower case.
     """
-    titles = zip(entities.tolist(), kb.titles(entities), strict=True)
-    return np.array([is_entity_title(t) and not _is_common_noun(kb, e) for e, t in titles], bool)
-
-
-def _is_common_noun(kb: KnowledgeBase, entity: int) -> bool:
-    names = kb.aliases_of(entity)
-    lower = sum(count for name, count in names if name[:1].islower())
-    return lower > MOST_LOWER * sum(count for _, count in names)
+    found = np.zeros(len(entities), dtype=np.bool_)
+    for i, title in enumerate(kb.titles(entities)):
+        if is_entity_title(title):
+            names = kb.aliases_of(int(entities[i]))
+            lower = sum(count for name, count in names if name[:1].islower())
+            found[i] = lower <= MOST_LOWER * sum(count for _, count in names)
+    return found
 
 
 Level = Literal["easy", "mid", "hard", "rare"]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from stamo.corpus.types import Document
 from stamo.errors import SettingsError, SuiteError
 from stamo.kb.base import KnowledgeBase
-from stamo.system.files import Bools, Int64
+from stamo.system.files import Int64
 from stamo_lab.suites.conflated import name_entities
 from stamo_lab.suites.corpora import Corpora, OnDocuments, SuiteCorpus, write_corpora
 from stamo_lab.suites.store import (
@@ -88,7 +88,13 @@ def natural_problems(
     """
     source = corpora.web if from_web else corpora.wiki
     flat, usable = source.flat, ~source.counted if from_web else source.counted
-    able = _able_entities(kb, source, usable, settings)
+    # The entities that as many documents mention as is asked for, and that bear a name.
+    pairs = source.pairs[usable[source.pairs[:, 0]]]
+    mentioned, n_documents = np.unique(pairs[:, 1], return_counts=True)
+    low, high = settings.frequency
+    frequent = mentioned[(n_documents >= low) & (n_documents <= high)]
+    named = frequent if settings.any_title else frequent[name_entities(kb, frequent)]
+    able = set(named.tolist())
     # How often each text links each entity.
     links = np.flatnonzero(usable[flat.documents] & (flat.entities >= 0))
     size = int(flat.entities.max(initial=0)) + 1
@@ -118,17 +124,6 @@ def natural_problems(
             "use more text, or widen --frequency and --ambiguity."
         )
     return problems
-
-
-def _able_entities(
-    kb: KnowledgeBase, source: SuiteCorpus, usable: Bools, settings: NaturalSettings
-) -> set[int]:
-    """Return the entities that as many documents mention as is asked for, and that bear a name."""
-    pairs = source.pairs[usable[source.pairs[:, 0]]]
-    entities, n_documents = np.unique(pairs[:, 1], return_counts=True)
-    low, high = settings.frequency
-    able = entities[(n_documents >= low) & (n_documents <= high)]
-    return set((able if settings.any_title else able[name_entities(kb, able)]).tolist())
 
 
 def _aliases(

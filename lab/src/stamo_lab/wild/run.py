@@ -20,7 +20,7 @@ from stamo.errors import LearningError, SettingsError
 from stamo.features.mentions import OTHER
 from stamo.features.pile import Pile
 from stamo.kb.base import KnowledgeBase
-from stamo.learning.algorithm1 import Learned, StamoArgs
+from stamo.learning.algorithm1 import StamoArgs
 from stamo.learning.default import DefaultArgs
 from stamo.learning.learn import METHODS as LEARNING
 from stamo.learning.learn import Method as LearningMethod
@@ -100,10 +100,14 @@ def _learn(method: LearningMethod, trial: WildTrial) -> WildAnswer:
     """Learn by a method; the pile's own posterior answers."""
     if isinstance(method.args, StamoArgs):
         method = method.with_slots(min(method.args.n_slots, trial.n_slots))
-    learned, rows = method.learn(trial.pile, trial.loaded.trained), trial.loaded.rows
+    trained, rows = trial.loaded.trained, trial.loaded.rows
+    learned = method.learn(trial.pile, trained)
     if BIAS not in learned.theta:
-        temperature = trial.loaded.trained.calibration.temperature
-        return WildAnswer.of(_model_probability(learned, temperature)[rows])
+        # What the calibrated model says of each mention, averaged over each vote.
+        temperature, frozen = trained.calibration.temperature, learned.model.freeze(learned.pile)
+        margin = margins(frozen, learned.theta, temperature)[:, 0] / temperature
+        _, vote, size = learned.pile.votes
+        return WildAnswer.of(expit((np.bincount(vote, weights=margin) / size)[vote])[rows])
     answer = WildAnswer.of(learned.posterior[rows, 0].astype(np.float64), learned.shifts[0])
     odds = none_odds(trial.pile, learned.theta)
     none = None if odds is None else odds[rows, 0] > 0
@@ -122,14 +126,6 @@ def _check(method: LearningMethod, trial: WildTrial) -> WildAnswer:
     counts = (int((labels & links).sum()), int(links.sum()), int(labels.sum()))
     answer = WildAnswer.of(learned.posterior[trial.loaded.rows, 0].astype(np.float64))
     return replace(answer, left_out=counts)
-
-
-def _model_probability(learned: Learned, temperature: float) -> Float64:
-    """Return what the calibrated model says of each mention, averaged over each vote, (M,)."""
-    frozen = learned.model.freeze(learned.pile)
-    odds = margins(frozen, learned.theta, temperature)[:, 0] / temperature
-    _, vote, size = learned.pile.votes
-    return np.asarray(expit((np.bincount(vote, weights=odds) / size)[vote]))
 
 
 def _minilm(trial: WildTrial) -> WildAnswer:
