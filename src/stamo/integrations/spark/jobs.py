@@ -172,7 +172,9 @@ class PartFolder:
                 )
             for name in [*self._names(), PLAN_FILE]:
                 self._system.delete_file(f"{self._root}/{name}")
-        elif before is None and self._is_taken():
+        inside = fs.FileSelector(self._root, allow_not_found=True)
+        is_file = self._system.get_file_info(self._root).type == fs.FileType.File
+        if before is None and (is_file or self._system.get_file_info(inside)):
             raise SettingsError(
                 f"{self.address!r} exists and was not written by stamo, so it is left alone; "
                 "choose another folder."
@@ -220,11 +222,6 @@ class PartFolder:
     def _names(self) -> list[str]:
         found = self._system.get_file_info(fs.FileSelector(self._root, allow_not_found=True))
         return sorted(i.base_name for i in found if i.base_name.startswith("part-"))
-
-    def _is_taken(self) -> bool:
-        inside = fs.FileSelector(self._root, allow_not_found=True)
-        is_file = self._system.get_file_info(self._root).type == fs.FileType.File
-        return is_file or bool(self._system.get_file_info(inside))
 
     def plan(self) -> Any:
         """Return what the folder is made of, None where nothing was begun."""
@@ -317,12 +314,30 @@ def link_on_spark(
     piece_bytes = piece_bytes or begun.get("piece_bytes") or task_bytes(files, workers.n_workers)
     pieces = plan_pieces(files, piece_bytes, json_lines=job.json_lines, run=workers.map)
     tasks = bundle(pieces, piece_bytes)
-    plan = _plan(kb.fingerprint, trained.fingerprint, job, tasks) | {"piece_bytes": piece_bytes}
-    parts.begin(plan, overwrite=overwrite)
+    what = {
+        "kb": kb.fingerprint,
+        "model": trained.fingerprint,
+        "packs": [sha256_of(path) for path in job.packs],
+        "settings": asdict(job.settings),
+        "everything": job.everything,
+        "text_column": job.text_column,
+        "n_tasks": len(tasks),
+    }
+    asked = json.dumps([what, [[asdict(piece) for piece in task] for task in tasks]])
+    digest = hashlib.sha256(asked.encode()).hexdigest()
+    parts.begin(what | {"digest": digest, "piece_bytes": piece_bytes}, overwrite=overwrite)
     missing = parts.missing(len(tasks))
     n_before = len(tasks) - len(missing)
     with closing(Shipment(spark, shared=shared)) as shipment:
-        run = partial(_link_task, job=_ship(shipment, job, plan["digest"]), parts=parts)
+        name = digest[:12]
+        packs = [shipment.send(p, f"pack-{i}-{name}{p.suffix}") for i, p in enumerate(job.packs)]
+        sent = replace(
+            job,
+            kb=shipment.send(job.kb, f"kb-{name}"),
+            model=shipment.send(job.model, f"model-{name}{job.model.suffix}"),
+            packs=tuple(packs),
+        )
+        run = partial(_link_task, job=sent, parts=parts)
         items = [(number, tasks[number]) for number in missing]
         for done, _ in enumerate(workers.map(run, items), start=n_before + 1):
             on_task(done, len(tasks))
@@ -335,31 +350,6 @@ def task_bytes(files: Sequence[InputFile], n_cores: int) -> int:
     """Return how much of the files a task reads, so that every core has several tasks."""
     total = sum(file.size for file in files)
     return min(max(-(-total // (LINK_TASKS_PER_CORE * n_cores)), LEAST_TASK_BYTES), PIECE_BYTES)
-
-
-def _plan(
-    kb: str, model: str, job: LinkJob, tasks: Sequence[Sequence[FilePiece]]
-) -> dict[str, Any]:
-    what = {
-        "kb": kb,
-        "model": model,
-        "packs": [sha256_of(path) for path in job.packs],
-        "settings": asdict(job.settings),
-        "everything": job.everything,
-        "text_column": job.text_column,
-        "n_tasks": len(tasks),
-    }
-    pieces = json.dumps([what, [[asdict(piece) for piece in task] for task in tasks]])
-    return what | {"digest": hashlib.sha256(pieces.encode()).hexdigest()}
-
-
-def _ship(shipment: Shipment, job: LinkJob, digest: str) -> LinkJob:
-    """Return the job as the executors see it."""
-    name = digest[:12]
-    kb = shipment.send(job.kb, f"kb-{name}")
-    model = shipment.send(job.model, f"model-{name}{job.model.suffix}")
-    packs = [shipment.send(p, f"pack-{i}-{name}{p.suffix}") for i, p in enumerate(job.packs)]
-    return replace(job, kb=kb, model=model, packs=tuple(packs))
 
 
 def _link_task(task: tuple[int, Sequence[FilePiece]], job: LinkJob, parts: PartFolder) -> None:

@@ -125,30 +125,24 @@ class SparkWorkers:
         self, function: Callable[[Item], Result], items: list[Item], group: str
     ) -> list[Result]:
         """Run a round of tasks, one for each item."""
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
+
         called = getattr(function, "func", function)
         self._context.setJobGroup(group, getattr(called, "__name__", "tasks"))
         tasks = self._context.parallelize(items, len(items))
-        with _task_errors():
+        try:
             found: list[Result] = tasks.mapPartitions(partial(_each, function)).collect()
+        except (Py4JJavaError, PySparkException) as error:
+            java = getattr(error, "java_exception", None)
+            lines = str(error if java is None else java.getMessage()).splitlines()
+            python = [line for line in lines if _PYTHON_ERROR.match(line)]
+            reason = (python[-1:] or lines or ["no reason was given"])[0].strip()
+            raise WorkerError(
+                f"Spark gave up after {ATTEMPTS} attempts at a task ({reason}); see its log, and "
+                "run the same command again to go on."
+            ) from error
         return found
-
-
-@contextmanager
-def _task_errors() -> Iterator[None]:
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except (Py4JJavaError, PySparkException) as error:
-        java = getattr(error, "java_exception", None)
-        lines = str(error if java is None else java.getMessage()).splitlines()
-        python = [line for line in lines if _PYTHON_ERROR.match(line)]
-        reason = (python[-1:] or lines or ["no reason was given"])[0].strip()
-        raise WorkerError(
-            f"Spark gave up after {ATTEMPTS} attempts at a task ({reason}); see its log, and run "
-            "the same command again to go on."
-        ) from error
 
 
 _PYTHON_ERROR = re.compile(r"(?!org\.|java\.|scala\.)[A-Za-z_][\w.]*(?:Error|Exception): ")
