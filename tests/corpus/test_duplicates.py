@@ -5,7 +5,6 @@ import pytest
 
 from stamo.corpus.duplicates import NearDuplicates, shingle_hashes
 from stamo.corpus.types import Document
-from stamo.errors import SettingsError
 
 
 def words(seed, n=400):
@@ -44,7 +43,7 @@ def test_the_threshold_divides_similar_from_different(changed, expected):
         copy[i * len(copy) // changed] = f"new{i}"
     a, b = (set(shingle_hashes(" ".join(w)).tolist()) for w in (original, copy))
     assert (len(a & b) / len(a | b) >= 0.8) == expected
-    index = NearDuplicates(threshold=0.8)
+    index = NearDuplicates()
     index.add(document("a", original))
     assert (index.add(document("b", copy)) is not None) == expected
 
@@ -68,10 +67,3 @@ def test_short_and_empty_texts():
         "3",
         None,
     ]
-
-
-def test_thresholds_out_of_range_are_refused():
-    """A threshold that the bands cannot serve is an error."""
-    for threshold in (0.2, 1.1):
-        with pytest.raises(SettingsError):
-            NearDuplicates(threshold)

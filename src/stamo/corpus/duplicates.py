@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from stamo.corpus.tokenizer import tokenize
 from stamo.corpus.types import Document
-from stamo.errors import SettingsError
-from stamo.system.files import Int64
 
+THRESHOLD = 0.8
+"""Two documents with at least this estimated similarity are near-duplicates."""
 SHINGLE_WORDS = 5
 N_BANDS = 16
 N_ROWS = 8
@@ -34,18 +34,9 @@ UInt32 = NDArray[np.uint32]
 
 
 class NearDuplicates:
-    """An index of the documents seen so far that are no near-duplicate of an earlier one.
+    """An index of the documents seen so far that are no near-duplicate of an earlier one."""
 
-    Args:
-        threshold: Two documents with at least this estimated similarity are near-duplicates.
-    """
-
-    def __init__(self, threshold: float = 0.8) -> None:
-        if not 0.5 <= threshold <= 1:
-            raise SettingsError(
-                f"The threshold of near-duplicates is {threshold}; give a value from 0.5 to 1."
-            )
-        self.threshold = threshold
+    def __init__(self) -> None:
         self._ids: list[str] = []
         self._signatures = np.empty((64, N_HASHES), np.uint32)
         # Documents with the same band form a chain: the last one, and for each the one before.
@@ -67,35 +58,28 @@ class NearDuplicates:
         if signature is None:
             signature = minhash(document.text)
         bands = [band.tobytes() for band in signature.reshape(N_BANDS, N_ROWS)]
-        candidates = self._candidates(bands)
-        if candidates.size:
-            similarity = (self._signatures[candidates] == signature).mean(axis=1)
-            found = candidates[similarity >= self.threshold]
-            if found.size:
-                return self._ids[int(found[0])]
-        self._keep(document.id, signature, bands)
-        return None
-
-    def _candidates(self, bands: list[bytes]) -> Int64:
-        """Return the kept documents that share a band, in the order they came."""
-        found: set[int] = set()
+        kept: set[int] = set()  # the documents that share a band
         for column, band in enumerate(bands):
             index = self._last[column].get(band, _NONE)
             while index != _NONE:
-                found.add(index)
+                kept.add(index)
                 index = int(self._before[index, column])
-        return np.array(sorted(found), dtype=np.int64)
-
-    def _keep(self, document_id: str, signature: UInt32, bands: list[bytes]) -> None:
+        candidates = np.array(sorted(kept), dtype=np.int64)
+        if candidates.size:
+            similarity = (self._signatures[candidates] == signature).mean(axis=1)
+            found = candidates[similarity >= THRESHOLD]
+            if found.size:
+                return self._ids[int(found[0])]
         index = len(self._ids)
         if index == len(self._signatures):
             self._signatures = np.concatenate([self._signatures, self._signatures])
             self._before = np.concatenate([self._before, np.full_like(self._before, _NONE)])
-        self._ids.append(document_id)
+        self._ids.append(document.id)
         self._signatures[index] = signature
         for column, band in enumerate(bands):
             self._before[index, column] = self._last[column].get(band, _NONE)
             self._last[column][band] = index
+        return None
 
 
 def minhash(text: str) -> UInt32:

@@ -183,7 +183,9 @@ class Workers(Closing):
         self._inherited = inherited
         self._pool: ProcessPoolExecutor | None = None
         if n_workers > 1:
-            forks = inherited is not None or (may_fork and _can_fork())
+            # Forking is sound where no other thread of the caller might hold a lock for ever.
+            alone = threading.active_count() == 1 and "torch" not in sys.modules
+            forks = inherited is not None or (may_fork and alone and sys.platform == "linux")
             self._pool = ProcessPoolExecutor(
                 n_workers,
                 mp_context=multiprocessing.get_context("fork" if forks else "spawn"),
@@ -242,11 +244,6 @@ class Workers(Closing):
                 return future.result()
 
         return wait
-
-
-def _can_fork() -> bool:
-    """Tell whether forking is sound: a thread of the caller might hold a lock for ever."""
-    return sys.platform == "linux" and threading.active_count() == 1 and "torch" not in sys.modules
 
 
 @contextmanager
