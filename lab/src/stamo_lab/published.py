@@ -35,7 +35,7 @@ from stamo.learning.learn import Method
 from stamo.models.base import MASKED, Model, highest, softmax
 from stamo.models.deeped import DeepED
 from stamo.models.store import TrainedModel
-from stamo.system.files import Float32, Float64
+from stamo.system.files import Float32
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,6 @@ class CrawlRelatedness(Relatedness):
     """Documents of the crawl for each of W."""
 
     measure = staticmethod(partial(wlm, clip=False))
-
-    def documents_per_count(self, pile: Pile, counted: Float64) -> float:
-        """Return how many documents each counted document of W stands for."""
-        return self.crawl_share
 
 
 @dataclass(frozen=True)

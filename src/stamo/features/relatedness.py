@@ -13,7 +13,7 @@ from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.relatedness import relate, wlm
-from stamo.system.files import Float32, Float64
+from stamo.system.files import Float32
 
 if TYPE_CHECKING:
     from scipy import sparse  # takes .1 s to load, and linking needs none
@@ -35,6 +35,9 @@ class Relatedness(Ranged, Feature):
     """What an entity of a context is that no document of W links: `ignore` takes it as unknown, so
     that the mean runs over the others; `zero` as unrelated, as the paper is printed. Texts of
     another kind than W link many such entities, and each zero speaks against e*."""
+
+    crawl_share: float = 1.0
+    """Documents that each of W stands for, where the counts are not matched."""
 
     measure = staticmethod(wlm)
 
@@ -60,7 +63,9 @@ class Relatedness(Ranged, Feature):
         pile, kb = sample.pile, sample.pile.kb
         by_document = (values.astype(np.float64) for values in sample.by_document())
         mentioned, counted = by_document  # (documents, E), (documents,)
-        scale = self.documents_per_count(pile, counted)
+        scale = self.crawl_share  # how many documents each counted document of W stands for
+        if self.match_pile and counted.sum() > 0:
+            scale = float(pile.n_documents / counted.sum())
         joint = np.asarray((pile.occurrence.T @ mentioned).T)  # (E, R)
         # |D(e)| of every neighbour, (R,), and |D|, on one scale: the knowledge base's articles
         # and the pile.
@@ -75,9 +80,3 @@ class Relatedness(Ranged, Feature):
         meet = np.where(joint > 0, share * np.maximum(frequency * scale, 1.0), 0.0)
         row = self.measure(np.maximum(frequency * scale, 1.0), others[None, :], meet, total)
         return np.asarray(row, dtype=np.float32)
-
-    def documents_per_count(self, pile: Pile, counted: Float64) -> float:
-        """Return how many documents each counted document of W stands for."""
-        if self.match_pile and counted.sum() > 0:
-            return float(pile.n_documents / counted.sum())
-        return 1.0

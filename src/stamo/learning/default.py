@@ -337,16 +337,23 @@ def put_together(
     pile: Pile, model: Model, first: Fit, last: Fit, t: int, stopped: str, args: DefaultArgs
 ) -> Learned:
     """Average the labels alone and the last slot, where that predicts better; set the threshold."""
-    alone, with_pile = (label_likelihood(now[2], pile) for now in (first, last))
+    # The mean log likelihood of the labels by their left-out odds.
+    labels, weight = pile.labels[pile.labelled] > 0.5, label_weights(pile)
+    likelihoods = []
+    for _, _, left_out in (first, last):
+        odds = left_out.clip(-6, 6)
+        by_label = -np.logaddexp(0, np.where(labels, -odds, odds)).mean(axis=1)
+        likelihoods.append(float(by_label @ weight) / max(float(weight.sum()), 1e-9))
+    alone, with_pile = likelihoods
     share = pile_share(posterior(first[1], pile), pile) if with_pile > alone else 0.0
-    weight = share if args.choose else 1.0
+    part = share if args.choose else 1.0
     threshold = np.zeros(len(pile.entities))
-    if args.choose and weight:
-        threshold = threshold_kept(first[1], last[1], weight, pile)
-    theta, odds, _ = last if weight == 1.0 else first
-    if 0.0 < weight < 1.0:
-        theta = {n: own * (1.0 - weight) + last[0][n] * weight for n, own in first[0].items()}
-        odds = (1.0 - weight) * first[1] + weight * last[1]
+    if args.choose and part:
+        threshold = threshold_kept(first[1], last[1], part, pile)
+    theta, odds, _ = last if part == 1.0 else first
+    if 0.0 < part < 1.0:
+        theta = {n: own * (1.0 - part) + last[0][n] * part for n, own in first[0].items()}
+        odds = (1.0 - part) * first[1] + part * last[1]
     probability = posterior(odds + threshold, pile)
     added = shifts(probability, args)
     # One after the other: the numbers of a pack are of single precision.
@@ -357,22 +364,14 @@ def put_together(
         pile=pile,
         model=model,
         posterior=probability,
-        used_slot=t if weight else 0,
+        used_slot=t if part else 0,
         stopped=stopped,
         shifts=added,
         threshold=tuple(threshold.tolist()),
         pile_helped=share > 0,
-        pile_weight=weight,
+        pile_weight=part,
         left_out_likelihood=(alone, with_pile),
     )
-
-
-def label_likelihood(left_out: Float64, pile: Pile) -> float:
-    """Return the mean log likelihood of the left-out labels, whose log odds are (n, E)."""
-    labels, weight = pile.labels[pile.labelled] > 0.5, label_weights(pile)
-    odds = left_out.clip(-6, 6)
-    by_label = -np.logaddexp(0, np.where(labels, -odds, odds)).mean(axis=1)
-    return float(by_label @ weight) / max(float(weight.sum()), 1e-9)
 
 
 def pile_share(pseudo_labels: Float32, pile: Pile) -> float:
