@@ -8,8 +8,9 @@ from scipy.special import expit
 
 from stamo.corpus.types import Corpus, Document, EmergingEntity
 from stamo.errors import UnknownEntityError, WorkspaceError
+from stamo.features.encoder import INSTALLED
 from stamo.features.mentions import Lexicon, flatten
-from stamo.learning.learn import LearnedEntity, entity_numbers
+from stamo.learning.learn import LearnedEntity, entity_numbers, method_named
 from stamo.learning.learn import learn as learn_in_memory
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PARTS, score_pack
@@ -18,11 +19,9 @@ from stamo.packs.pack import EntityPack
 from stamo.packs.theta import SHIFT
 from stamo.workspace.folder import Workspace, open_artifacts, verify_unchanged
 from stamo.workspace.labels import labels_fingerprint
-from stamo.workspace.learn import LearnSettings, estimation_pack, read_material
+from stamo.workspace.learn import estimation_pack, read_material
 from stamo.workspace.versions import compare_with_kb
 from tests.workspace.small_world import NOON, copy_collected
-
-FEW = LearnSettings()
 
 
 def score(space, pack, kb, trained):
@@ -34,8 +33,9 @@ def score(space, pack, kb, trained):
 def test_a_pack_scores_as_theta_did(learned, kb, trained):
     """Linking with the pack gives the log odds of θ̂(e*) on the documents it was learned on."""
     space, pack = learned[0], learned[1].pack
-    *_, pile = read_material(space, kb, trained, FEW.encoder)
-    theta, temperature = FEW.to_method().learn(pile, trained).theta, trained.calibration.temperature
+    *_, pile = read_material(space, kb, trained, INSTALLED)
+    theta = method_named("default").learn(pile, trained).theta
+    temperature = trained.calibration.temperature
     margin = margins(trained.model.freeze(pile), theta, temperature)
     expected = agree(log_odds(margin, pile, theta, temperature)[0], pile)[:, 0]
     np.testing.assert_allclose(score(space, pack, kb, trained).odds, expected, atol=1e-3)
@@ -78,7 +78,7 @@ def test_a_model_without_relatedness_packs_none(learned, kb, trained):
     """Where θ̂(e*) has no relatedness, the pack relates its entity to nothing."""
     space, _ = learned
     *_, pile = read_material(space, kb, trained)
-    learned = FEW.to_method().learn(pile, trained)
+    learned = method_named("default").learn(pile, trained)
     groups = {n: v for n, v in learned.theta.items() if n != "relatedness"}
     pack = LearnedEntity.of(replace(learned, theta=groups), trained).to_pack()
     assert len(pack.titles) == len(pack.relatedness)

@@ -301,7 +301,7 @@ class Workspace:
 
     def current_labels(self) -> list[LabelEvent]:
         """Return what is labelled as what now, one event a mention."""
-        with self.read_labels() as store:
+        with LabelStore.read(self.labels_path) as store:
             return store.current()
 
     @contextmanager

@@ -72,13 +72,6 @@ class LearnSettings:
         if self.n_folds < 0 or self.n_folds == 1 or (self.n_slots or 0) < 0:
             raise SettingsError("Give 0 or more slots, and 0, 2 or more folds.")
 
-    def to_method(self) -> Method:
-        """Return the method, with another number of slots where one is given."""
-        method = method_named(self.method)
-        if self.decision:
-            method = method.with_decision(self.decision)
-        return method if self.n_slots is None else method.with_slots(self.n_slots)
-
 
 @dataclass(frozen=True)
 class SlotRecord:
@@ -158,7 +151,11 @@ def learn_pack(
         WorkspaceError: Nothing is collected, or another process learns here.
     """
     with workspace.lock("learn"):
-        method = settings.to_method()
+        method = method_named(settings.method)
+        if settings.decision:
+            method = method.with_decision(settings.decision)
+        if settings.n_slots is not None:
+            method = method.with_slots(settings.n_slots)
         on_progress(0.0, "Reading documents and labels")
         corpus, events, n_stale, pile = read_material(workspace, kb, trained, settings.encoder)
         checked = cross_validate(
@@ -182,7 +179,8 @@ def learn_pack(
                     size = max(float(np.linalg.norm(before[name])), 1.0)
                     moved[name] = float(np.linalg.norm(values - before[name])) / size
             before, n_flipped = slot.theta, slot.n_flipped if slot.number > 1 else 0
-            left_out = checked.rates(slot.number)
+            is_checked, decided = len(checked.labels) > 0, checked.at(slot.number)[1]
+            left_out = rates(decided, checked.labels) if is_checked else None
             records.append(SlotRecord(slot.number, share, n_flipped, moved, left_out))
 
         on_progress(0.9, "Learning from all labels")
@@ -396,10 +394,6 @@ class CrossValidation:
         )
         return odds + shift, odds + shift + shifts > 0
 
-    def rates(self, slot: int) -> Rates | None:
-        """Return precision, recall and F1 after a slot; None where nothing was checked."""
-        return rates(self.at(slot)[1], self.labels) if len(self.labels) else None
-
 
 @one_thread()
 def cross_validate(
@@ -419,17 +413,31 @@ def cross_validate(
         on_fold: Called after each fold with its number and that of all folds.
     """
     folds = make_folds(pile, n_folds) if n_folds > 1 else []
+    temperature = trained.calibration.temperature
     _, vote, _ = pile.votes
     checked: list[Int64] = []
-    runs: list[list[tuple[Float64, float]]] = []
+    runs: list[list[tuple[Float64, float]]] = []  # log odds and shift after each slot
     for number, left_out in enumerate(folds, start=1):
         rest = pile.labelled.copy()
         rest[left_out] = False
         if not rest.any():
             continue
         # The first mention of each name in each document is judged: the others share its label.
-        checked.append(left_out[np.sort(np.unique(vote[left_out], return_index=True)[1])])
-        runs.append(_run_fold(pile, trained, method, rest, checked[-1]))
+        rows = left_out[np.sort(np.unique(vote[left_out], return_index=True)[1])]
+        # As in linking, the mentions of one name in one document meet half-way.
+        together = np.flatnonzero(np.isin(vote, vote[rows]))
+        asked = np.searchsorted(together, rows)
+        part = trained.model.with_features(method.features).freeze(pile).take(together)
+        labels = np.where(rest[:, None], pile.labels, np.float32(0))
+        slots: list[Slot] = []
+        method.learn(replace(pile, labels=labels, labelled=rest), trained, slots.append)
+        run = []
+        for slot in slots:
+            margin = margins(part, slot.theta, temperature)
+            every, _ = log_odds(margin, part.pile, slot.theta, temperature)
+            run.append((agree(every, part.pile)[asked, 0], slot.shifts[0]))
+        checked.append(rows)
+        runs.append(run)
         on_fold(number, len(folds))
     if not checked:
         nothing = np.zeros((1, 0))
@@ -437,32 +445,10 @@ def cross_validate(
     rows = np.concatenate(checked)
     odds, shifts = [], []
     for t in range(max(map(len, runs))):
-        last = [slots[min(t, len(slots) - 1)] for slots in runs]  # some may have stopped earlier
+        last = [run[min(t, len(run) - 1)] for run in runs]  # some may have stopped earlier
         odds.append(np.concatenate([values for values, _ in last]))
         shifts.append(np.concatenate([np.full(len(values), shift) for values, shift in last]))
     return CrossValidation(rows, pile.labels[rows, 0] > 0.5, np.stack(odds), np.stack(shifts))
-
-
-def _run_fold(
-    pile: Pile, trained: TrainedModel, method: Method, rest: Bools, rows: Int64
-) -> list[tuple[Float64, float]]:
-    """Learn from the rest of the labels; return log odds of the rows and shift after each slot."""
-    # As in linking, the mentions of one name in one document meet half-way.
-    _, vote, _ = pile.votes
-    together = np.flatnonzero(np.isin(vote, vote[rows]))
-    asked = np.searchsorted(together, rows)
-    part = trained.model.with_features(method.features).freeze(pile).take(together)
-    temperature = trained.calibration.temperature
-    slots: list[tuple[Float64, float]] = []
-
-    def predict(slot: Slot) -> None:
-        margin = margins(part, slot.theta, temperature)
-        odds, _ = log_odds(margin, part.pile, slot.theta, temperature)
-        slots.append((agree(odds, part.pile)[asked, 0], slot.shifts[0]))
-
-    labels = np.where(rest[:, None], pile.labels, np.float32(0))
-    method.learn(replace(pile, labels=labels, labelled=rest), trained, predict)
-    return slots
 
 
 def make_folds(pile: Pile, n_folds: int) -> list[Int64]:

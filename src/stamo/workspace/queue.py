@@ -30,7 +30,7 @@ from stamo.models.correction import VIEWS
 from stamo.models.store import TrainedModel
 from stamo.system.files import Float64, Int64
 from stamo.workspace.folder import Workspace
-from stamo.workspace.labels import NONE, LabelEvent, find_labelled
+from stamo.workspace.labels import EMERGING_CHOICE, SKIP, LabelEvent
 
 LEAST_POSITIVE = 3
 """Until so many labels are the entity, every other question is one that probably is it."""
@@ -140,7 +140,11 @@ class LabelQueue:
             if mention.surface in entity.aliases
         ]
         self.documents = {document.id: document for document in corpus}
-        self._row_by_key = {key: row for row, key in enumerate(self.keys)}
+        mentions = map(self.corpus_mention, self.keys)
+        self._row_by_place = {  # indices of mentions may change when collected anew
+            (id, mention.start, mention.end): row
+            for row, ((id, _), mention) in enumerate(zip(self.keys, mentions, strict=True))
+        }
 
     def corpus_mention(self, key: LabelKey) -> Mention:
         """Return the mention that a key names."""
@@ -151,7 +155,7 @@ class LabelQueue:
 
         Behind the first `n`, each document is asked once before any is asked again.
         """
-        decided = self._rows(events)
+        decided = np.array(sorted(self._decided(events)), dtype=np.int64)
         keys = [self.keys[row] for row in self._first(self._labelled(events), decided, n)]
         taken = {*keys, *(self.keys[row] for row in decided.tolist())}
         return [*keys, *(key for key in one_per_document(self.keys) if key not in taken)]
@@ -205,22 +209,22 @@ class LabelQueue:
         text += ": enough for now." if enough else "; more will help."
         return Advice(changed, enough, text)
 
-    def _rows(self, events: Sequence[LabelEvent]) -> Int64:
-        decided = [replace(event, choice=NONE) for event in events]
-        found, _ = find_labelled(decided, self.corpus, self.entity)
-        rows = sorted(self._row_by_key[key] for key in found if key in self._row_by_key)
-        return np.array(rows, dtype=np.int64)
+    def _decided(self, events: Sequence[LabelEvent]) -> dict[int, str]:
+        """Return the choice for each row of the pile that has one."""
+        targets = ((event.target, event.choice) for event in events)
+        found = (
+            (self._row_by_place.get((target.document, target.start, target.end)), choice)
+            for target, choice in targets
+        )
+        return {row: choice for row, choice in found if row is not None}
 
     def _labelled(self, events: Sequence[LabelEvent]) -> Pile | None:
         """Return the pile with some labels; None where no label is the entity."""
-        found, _ = find_labelled(events, self.corpus, self.entity)
         labels = np.zeros((len(self.pile), 1), dtype=np.float32)
         labelled = np.zeros(len(self.pile), dtype=bool)
-        for key, answer in found.items():
-            row = self._row_by_key.get(key)
-            if row is not None:
-                labelled[row] = True
-                labels[row, 0] = answer == self.entity.id
+        for row, choice in self._decided(events).items():
+            labelled[row] = choice != SKIP
+            labels[row, 0] = choice in (EMERGING_CHOICE, self.entity.id)
         if not labels.any() and not self.entity.line:
             return None
         return replace(self.pile, labels=labels, labelled=labelled)

@@ -79,13 +79,6 @@ class Findings:
         """Share of the unlabelled mentions that link to the entity: the one meaning of share."""
         return self.n_taken / max(self.n_mentions, 1)
 
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Findings:
-        """Read them from plain values, as `asdict` gives them."""
-        plain: dict[str, Any] = {k: tuple(x) if type(x) is list else x for k, x in value.items()}
-        plain["taken_from"] = tuple((str(name), int(n)) for name, n in value["taken_from"])
-        return cls(**plain)
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -259,8 +252,10 @@ def read_summary(path: Path, pack: EntityPack | None = None) -> LearnSummary | N
     try:
         value = read_json(path)
         checked = [(str(document), int(start)) for document, start in value["checked"]]
-        findings = Findings.from_json(value["findings"])
-        summary = LearnSummary(**value | {"findings": findings, "checked": checked})
-    except (TypeError, KeyError, ValueError):
+        plain: dict[str, Any] = dict(value["findings"])
+        plain |= {k: tuple(x) for k, x in plain.items() if type(x) is list}
+        plain["taken_from"] = tuple((str(name), int(n)) for name, n in plain["taken_from"])
+        summary = LearnSummary(**value | {"findings": Findings(**plain), "checked": checked})
+    except (TypeError, KeyError, ValueError, AttributeError):
         return None  # of another version
     return summary if pack is None or summary.pack == pack.fingerprint else None
