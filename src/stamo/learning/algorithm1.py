@@ -255,22 +255,23 @@ def intra_slot(
         order = rng.permutation(len(gold))
         parts = [order[i : i + args.batch_size] for i in range(0, len(order), args.batch_size)]
         batches = [(labelled.take(rows), torch.from_numpy(gold[rows])) for rows in parts]
-    for _ in range(args.n_epochs):
-        moved = False
-        for i in rng.permutation(len(batches)):
-            part, target = batches[i]
-            leaves = [values[name].requires_grad_() for name in moving]
-            scores = part.scores(values, dropout=args.dropout)
-            loss = max_margin_loss(scores, target, args.margin).sum()
-            if args.mean_over_candidates is not None:
-                loss = loss / (len(target) * args.mean_over_candidates)
-            gradients = torch.autograd.grad(loss, leaves, allow_unused=True)
-            for name, gradient in zip(moving, gradients, strict=True):
-                if gradient is not None and bool(gradient.any()):
-                    values[name] = values[name].detach() - rates[name] * gradient
-                    moved = True
-        if not moved and not args.dropout:
-            break  # every mention keeps its margin, and will in every later epoch
+    with one_thread():
+        for _ in range(args.n_epochs):
+            moved = False
+            for i in rng.permutation(len(batches)):
+                part, target = batches[i]
+                leaves = [values[name].requires_grad_() for name in moving]
+                scores = part.scores(values, dropout=args.dropout)
+                loss = max_margin_loss(scores, target, args.margin).sum()
+                if args.mean_over_candidates is not None:
+                    loss = loss / (len(target) * args.mean_over_candidates)
+                gradients = torch.autograd.grad(loss, leaves, allow_unused=True)
+                for name, gradient in zip(moving, gradients, strict=True):
+                    if gradient is not None and bool(gradient.any()):
+                        values[name] = values[name].detach() - rates[name] * gradient
+                        moved = True
+            if not moved and not args.dropout:
+                break  # every mention keeps its margin, and will in every later epoch
     return {name: group.detach().numpy() for name, group in values.items()}
 
 

@@ -45,12 +45,21 @@ def one_thread() -> Iterator[None]:
     """Compute in one thread: sums then have one order, and a θ(e*) is too small to share.
 
     The first of several threads that come notes what was set, the last to leave sets it again;
-    inside of another one nothing is set.
+    inside of another one only torch is told, where it was loaded in between.
     """
+    torch = sys.modules.get("torch")
     if _is_inside.get():
-        yield
+        if torch is None:
+            yield
+            return
+        n_threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # it may have been loaded since
+        try:
+            yield
+        finally:
+            torch.set_num_threads(n_threads)
         return
-    token, torch = _is_inside.set(True), sys.modules.get("torch")
+    token = _is_inside.set(True)
     with _lock:
         before = _inside[0] if _inside else torch.get_num_threads() if torch is not None else 0
         if not _inside:
