@@ -7,6 +7,7 @@ import pytest
 
 from stamo.errors import LearningError, SettingsError, WorkspaceError
 from stamo.evaluation.intervals import Rates
+from stamo.learning.learn import method_named
 from stamo.packs.pack import EntityPack
 from stamo.system.files import to_json, write_atomic
 from stamo.workspace.folder import REPORT
@@ -143,6 +144,20 @@ def test_folds_share_no_document(labelled, kb, trained):
     assert sorted(rows.tolist()) == np.flatnonzero(pile.labelled).tolist()
     documents = [set(pile.mentions.documents[fold].tolist()) for fold in folds]
     assert sum(map(len, documents)) == len(set.union(*documents))
+
+
+@pytest.mark.parametrize("name", ["default", "stamo"])
+def test_a_fold_learns_nothing_from_what_it_leaves_out(labelled, kb, trained, name):
+    """It shares what is frozen with the whole pile, and still sees its own labels only."""
+    *_, pile = read_material(labelled, kb, trained)
+    method = method_named(name)
+    trained.model.with_features(method.features).freeze(pile)
+    rest = pile.labelled.copy()
+    rest[make_folds(pile, 2)[0]] = False
+    fold = replace(pile, labels=np.where(rest[:, None], pile.labels, 0), labelled=rest)
+    shared, alone = (method.learn(one, trained).theta for one in (fold, replace(fold, kept={})))
+    for group, values in alone.items():
+        np.testing.assert_array_equal(shared[group], values)
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ class Model(ABC):
         if key not in pile.kept:
             pile.kept[key] = self.frozen(pile)
         found: Frozen = pile.kept[key]
-        return found
+        return replace(found, pile=pile)  # a fold shares what is kept, but not the labels
 
     def frozen(self, pile: Pile) -> Frozen:
         """Return the frozen form; a model whose scores have a part without e* has a faster one."""
