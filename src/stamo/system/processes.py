@@ -49,11 +49,11 @@ def one_thread() -> Iterator[None]:
     """
     torch = sys.modules.get("torch")
     if _is_inside.get():
-        if torch is None:
+        if torch is None or torch.get_num_threads() == 1:
             yield
             return
         n_threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # it may have been loaded since
+        torch.set_num_threads(1)  # it was loaded since
         try:
             yield
         finally:
