@@ -78,9 +78,9 @@ def test_a_time_without_zone_is_refused(tmp_path):
         ("[]", "not written by stamo"),
         ('{"format": "other"}', "not written by stamo"),
         ('{"format": "stamo-workspace", "version": 99}', "version 99"),
-        ('{"format": "stamo-workspace", "version": 1}', "does not describe"),
+        ('{"format": "stamo-workspace", "version": 2}', "does not describe"),
         (
-            '{"format": "stamo-workspace", "version": 1, "name": "x", "aliases": [], '
+            '{"format": "stamo-workspace", "version": 2, "name": "x", "aliases": [], '
             '"created_by": "", "created_at": "2024-05-01T00:00:00+00:00"}',
             "does not describe",
         ),

@@ -129,7 +129,7 @@ def verify_unchanged(workspaces: Sequence[Workspace], artifacts: Artifacts) -> d
 
 
 FORMAT = "stamo-workspace"
-VERSION = 1
+VERSION = 2
 N_LABELS = 20
 REPORT = "report.html"
 DAMAGED = "damaged"
