@@ -68,6 +68,18 @@ def chromium() -> str:
 
 
 @pytest.fixture(scope="session")
+def browser(chromium):
+    """A running Chromium, one for all tests of a process: Playwright allows no second one."""
+    from playwright.sync_api import sync_playwright
+
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=flags)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
 def java() -> str:
     """The path of a Java; tests that ask for it skip where none could be had."""
     return find_java() or pytest.skip("no Java on the path or by apt-get")

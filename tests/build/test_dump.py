@@ -232,19 +232,13 @@ STREAM = (
 )
 
 
-def split(blocks, chunk_bytes=1000, expects_end=False):
-    splitter = PageSplitter(blocks, chunk_bytes)
-    return list(splitter.chunks(expects_end=expects_end)), splitter.skipped
-
-
-@pytest.fixture(scope="module")
-def small_pages():
+def split(blocks, chunk_bytes=1000, expects_end=False, max_page=module.MAX_PAGE_BYTES):
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(module, "MAX_PAGE_BYTES", 10_000)
-        yield
+        patched.setattr(module, "MAX_PAGE_BYTES", max_page)
+        splitter = PageSplitter(blocks, chunk_bytes)
+        return list(splitter.chunks(expects_end=expects_end)), splitter.skipped
 
 
-@pytest.mark.usefixtures("small_pages")
 @given(st.lists(st.integers(1, 60)), st.integers(1, 3000), st.integers(1, 12_000))
 def test_pages_do_not_depend_on_how_the_bytes_arrive(cuts, chunk_bytes, n_first):
     """Any chunk size and any read sizes give the same pages, and leave out the same."""
@@ -252,7 +246,7 @@ def test_pages_do_not_depend_on_how_the_bytes_arrive(cuts, chunk_bytes, n_first)
     for size in cuts:
         blocks.append(STREAM[start : start + size])
         start += size
-    chunks, skipped = split([*blocks, STREAM[start:]], chunk_bytes)
+    chunks, skipped = split([*blocks, STREAM[start:]], chunk_bytes, max_page=10_000)
     titles = [one.title for chunk in chunks for one in parse(chunk)[0]]
     assert titles == [*(f"P{number}" for number in range(40)), "Q" * 700, "Next", "Last"]
     assert skipped == {TOO_LARGE: 1, MALFORMED: 1, CUT_OFF: 1}

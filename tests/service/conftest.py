@@ -2,9 +2,8 @@ from contextlib import ExitStack, contextmanager
 
 import httpx
 import pytest
-from playwright.sync_api import sync_playwright
 
-from tests.service.support import BROWSER_FLAGS, CHANGE, make_app, make_workspace, running
+from tests.service.support import CHANGE, make_app, make_workspace, running
 
 
 @pytest.fixture
@@ -44,15 +43,6 @@ def reader(tmp_path_factory):
     make_workspace(root, n_documents=2)
     with served(root) as client:
         yield client
-
-
-@pytest.fixture(scope="session")
-def browser(chromium):
-    """A running Chromium."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=BROWSER_FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

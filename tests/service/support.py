@@ -45,7 +45,6 @@ PAGES = {
     "Kings": " ".join(f"[[King {i}|Tenth]]" for i in range(2, 15)),
 }
 CHANGE = {"X-Stamo": "1"}
-BROWSER_FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 HOST = "127.0.0.1:8017"
 HOSTILE = (
     '<script>window.hacked = 1</script><img src=x onerror="window.hacked = 2"> &lt;b&gt; '

@@ -7,7 +7,6 @@ from itertools import islice
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from markupsafe import escape as markup
-from playwright.sync_api import sync_playwright
 
 from stamo.corpus.reading import read_documents
 from stamo.corpus.types import Document
@@ -157,20 +156,18 @@ def test_no_inner_name_of_a_choice_is_shown(labelled, kb, trained):
 
 @pytest.mark.browser
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_the_report_keeps_nobody_out(reported, chromium, width, scheme):
+def test_the_report_keeps_nobody_out(reported, browser, width, scheme):
     """axe-core finds nothing serious, and nothing is wider than the screen."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
-        page.set_default_timeout(15_000)
-        page.goto(reported[2].path.as_uri())
-        found = Axe().run(page).response["violations"]
-        wide = page.evaluate("document.documentElement.scrollWidth")
-        cut = page.evaluate(
-            "[...document.querySelectorAll('table')]"
-            ".filter((table) => table.scrollWidth > table.parentElement.clientWidth).length"
-        )
-        browser.close()
+    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page.set_default_timeout(15_000)
+    page.goto(reported[2].path.as_uri())
+    found = Axe().run(page).response["violations"]
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    cut = page.evaluate(
+        "[...document.querySelectorAll('table')]"
+        ".filter((table) => table.scrollWidth > table.parentElement.clientWidth).length"
+    )
+    page.close()
     assert [v["id"] for v in found if v["impact"] in ("serious", "critical")] == []
     assert (wide <= width, cut) == (True, 0)
 
