@@ -277,6 +277,8 @@ _HOLLOW = re.compile(r"\([\s,;]*+\x04[\s,;\x04]*+\)")
 _REFERENCE = re.compile(r"&[#A-Za-z][A-Za-z0-9]{1,31};")
 _LOOSE_OPEN = re.compile(rf"{OPEN}(?= )")
 _LOOSE_CLOSE = re.compile(rf"{CLOSE}(?<= {CLOSE})")
+_BEFORE_CLOSE = re.compile(rf"(?<!\s)(\s++){CLOSE}")
+_BEHIND_OPEN = re.compile(rf"{OPEN}(\s++)")
 _BREAKS = re.compile(r"\n\n\n+")
 _BLANKS = "\xa0\u2009\u202f\u3000"
 _INVISIBLES = "\xad\u200b\ufeff"
@@ -451,9 +453,10 @@ def clean(wikitext: str, site: Site, title: str = "") -> CleanPage:
     text, targets = _mark_links(text, site, title, n_dropped)
     marked = style(text)
     other_links = _list_links(cut, site, title, n_dropped)
-    return finish_page(
-        reveal_rest(marked) if sheltered else marked, targets, other_links, n_dropped
-    )
+    if sheltered:  # what is revealed may end in white space, which belongs to no anchor
+        marked = _BEFORE_CLOSE.sub(rf"{CLOSE}\1", reveal_rest(marked))
+        marked = _BEHIND_OPEN.sub(rf"\1{OPEN}", marked)
+    return finish_page(marked, targets, other_links, n_dropped)
 
 
 def finish_page(

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stamo.build.site import Site
@@ -236,6 +236,7 @@ def test_targets_with_a_prefix_are_resolved_alike(raw):
 
 @settings(max_examples=400, deadline=None)
 @given(WIKITEXT)
+@example("[[' <pre>]]")
 def test_any_input_gives_sound_spans(wikitext):
     """Whatever comes in: no error, no control character, ordered spans, visible trimmed anchors."""
     page = clean(wikitext, SITE, "Page")
