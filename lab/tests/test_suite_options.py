@@ -1,4 +1,4 @@
-"""Options of `stamo suite` that a suite would ignore are refused before anything is read."""
+"""Options of `stamo-lab suite` that a suite would ignore are refused before anything is read."""
 
 import json
 

@@ -280,7 +280,7 @@ def test_report_shows_our_numbers_next_to_the_printed_ones(models, tmp_path):
 
 def test_report_without_results_says_what_to_run(tmp_path):
     """An empty directory is an error that names the command."""
-    with pytest.raises(SuiteError, match="stamo suite run"):
+    with pytest.raises(SuiteError, match="stamo-lab suite run"):
         find_runs(tmp_path)
 
 

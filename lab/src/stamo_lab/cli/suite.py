@@ -1,4 +1,4 @@
-"""`stamo suite run | report`: every method on the problems of a suite, next to the paper."""
+"""`stamo-lab suite run | report`: every method on the problems of a suite, next to the paper."""
 
 from __future__ import annotations
 
@@ -371,7 +371,9 @@ def _run_suites(
         print_json([{"results": str(target)} for target in targets])
         return
     for target in targets:
-        Console().print(f"Results in [bold]{target}[/]; see them with: stamo suite report {out}")
+        Console().print(
+            f"Results in [bold]{target}[/]; see them with: stamo-lab suite report {out}"
+        )
 
 
 def report(

@@ -182,7 +182,7 @@ def find_runs(out: Path) -> list[Path]:
     """
     runs = [path for path in (out, *sorted(out.glob("*/"))) if (path / RUN).is_file()]
     if not runs:
-        raise SuiteError(f"{out} holds no results; make some with `stamo suite run`.")
+        raise SuiteError(f"{out} holds no results; make some with `stamo-lab suite run`.")
     return runs
 
 
@@ -232,7 +232,9 @@ def write_suite_report(out: Path) -> list[Table]:
     """Write `report.md`, `report.json` and the figures of one run; return its tables."""
     rows = read_results(out)
     if not rows:
-        raise SuiteError(f"The run in {out} has no results yet; run `stamo suite run` to its end.")
+        raise SuiteError(
+            f"The run in {out} has no results yet; run `stamo-lab suite run` to its end."
+        )
     results = Results(tuple(rows))
     about = read_run(out)
     tables = report_tables(results)

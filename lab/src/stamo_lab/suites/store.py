@@ -203,7 +203,9 @@ def read_manifest(path: Path, kb: KnowledgeBase) -> dict[str, Any]:
 
 
 def _no_suite(path: Path, error: Exception) -> SuiteError:
-    return SuiteError(f"{path} is no complete suite ({error}); make one with `stamo suite make`.")
+    return SuiteError(
+        f"{path} is no complete suite ({error}); make one with `stamo-lab suite make`."
+    )
 
 
 def _read_problems(path: Path, kb: KnowledgeBase) -> list[Problem]:

@@ -381,7 +381,9 @@ def write_wild_report(out: Path) -> list[Table]:
     rows = read_results(out)
     results = by_setting(rows)
     if not results:
-        raise SuiteError(f"The run in {out} has no results yet; run `stamo suite run` to its end.")
+        raise SuiteError(
+            f"The run in {out} has no results yet; run `stamo-lab suite run` to its end."
+        )
     tables = wild_tables(results)
     n_entities = len({row["problem"] for row in rows})
     failed = (
