@@ -175,7 +175,8 @@ def stamo(
     """
     check_labels(pile)
     model = model.with_features(features)
-    frozen, labelled = model.freeze(pile), labelled_part(model.freeze(pile))
+    frozen = model.freeze(pile)
+    labelled = labelled_part(frozen)
     theta = estimate(pile.sample(), model.features)  # 1   θ⁰
     theta_hat = intra_slot(theta, *labelled, args.first_intra or args.intra)  # 2   θ̂⁰, Eq. 13
     s = {name: np.zeros_like(group) for name, group in theta_hat.items()}  # 3

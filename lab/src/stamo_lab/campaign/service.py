@@ -27,8 +27,6 @@ from stamo_lab.campaign.artifacts import KB, LABELLED, MODEL, NAME, TEMPLATES, W
 from stamo_lab.campaign.documents import nif
 from stamo_lab.campaign.table import Attack, Row, Target, last_lines
 
-MOST_P99 = 1.0
-"""Seconds that linking may take beside learning."""
 MOST_GROWTH = 150
 """Megabytes that the service may grow by; its caches fill first."""
 HEADERS = {"X-Stamo": "1"}
