@@ -40,7 +40,7 @@ def test_averages_are_those_of_the_two_sets():
 def test_readings_stand_beside_the_paper_s_stamo():
     """All our readings are compared with the one STAMO of the paper."""
     assert printed_numbers(3, "default", "yamada") == printed_numbers(3, "stamo", "yamada")
-    assert printed_numbers(3, "true prior", "deeped") == {}
+    assert printed_numbers(3, "estimation+bias", "deeped") == {}
 
 
 def test_bad_file_is_an_error(tmp_path):

@@ -1,7 +1,6 @@
 """Running methods on real new entities: labels, resuming, measures, report and commands."""
 
 import json
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -140,14 +139,6 @@ def test_measures_by_hand():
     assert metrics["micro F1"] == pytest.approx(2 * 2 / (3 + 4))
     assert metrics["AUC"] == pytest.approx((0.75 + 1 + 1) / 3)
     assert metrics["stolen"] == pytest.approx(1 / 5)
-    assert metrics["stolen, all"] == pytest.approx(2 / 7)
-
-
-def test_draw_without_a_positive_to_find_has_no_f1():
-    """All positives became labels: nothing is counted but what is stolen."""
-    metrics = measure_rows([row("a", [0, 0], [0, 1], [0.1, 0.6])], n_samples=10)
-    assert math.isnan(metrics["macro F1"].value)
-    assert metrics["stolen"].value == 0.5
 
 
 def test_trust_counts_links_by_their_probability():
@@ -157,18 +148,14 @@ def test_trust_counts_links_by_their_probability():
 
 
 def test_agreement_compares_what_was_told_with_the_test():
-    """Rates of all runs together, and how often both differ by no more than chance explains."""
+    """Rates of all runs together."""
     rows = [
         row("a", [1, 1, 0, 0], [1, 0, 1, 0], [0.9] * 4) | {"left_out": (2, 2, 4)},
         row("b", [1, 1], [0, 0], [0.1] * 2) | {"left_out": (9, 9, 9)},
         row("c", [1, 0], [1, 0], [0.1] * 2),
     ]
     found = agreement(rows)
-    precision, recall = found["precision"], found["recall"]
-    assert (precision.told, precision.tested, precision.n_runs) == (1.0, 0.5, 1)
-    assert precision.agree == 1.0  # two of two and one of two
-    assert (recall.told, recall.tested) == (pytest.approx(11 / 13), pytest.approx(1 / 4))
-    assert (recall.agree, recall.n_runs) == (0.5, 2)  # nine of nine are not none of two
+    assert found == {"precision": (1.0, 0.5), "recall": (pytest.approx(11 / 13), 0.25)}
     assert agreement(rows[2:]) == {}
 
 
@@ -177,7 +164,7 @@ def test_none_of_these_is_measured_where_the_entity_is_not_meant():
     told = row("a", [1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0.4] * 5)
     told |= {"is_none": [0, 1, 1, 0, 1], "none": [1, 0, 1, 1, 1]}
     found = none_of_these([told, row("b", [0], [0], [0.1])])
-    assert (found.n, found.share, found.right) == (3, pytest.approx(2 / 3), pytest.approx(2 / 3))
+    assert found == (3, pytest.approx(2 / 3), pytest.approx(2 / 3))
     assert none_of_these([row("b", [0], [0], [0.1])]) is None
 
 
@@ -305,7 +292,7 @@ def test_commands_make_run_and_report(world, world_kb, world_model, wild_files, 
     made, out = tmp_path / "wild", tmp_path / "out"
     lines = (
         f"make wild --kb {world_kb.path} --model {tmp_path / 'model.safetensors'} --entities "
-        f"{entities} --labels {labels} --corpus {world.paths.pile_path} --out {made} --workers 1",
+        f"{entities} --labels {labels} --corpus {world.paths.pile_path} --out {made}",
         f"run {made} --kb {world_kb.path} --out {out} --methods estimation+correction --seeds 1 "
         "--sizes 6 --labels-by advisor --workers 1",
         f"report {out}",
@@ -314,15 +301,6 @@ def test_commands_make_run_and_report(world, world_kb, world_model, wild_files, 
         done = CliRunner().invoke(app, ["suite", *line.split()])
         assert done.exit_code == 0, done.output
     assert "Gained by the advisor" in (out / "report.md").read_text()
-
-
-def test_wild_suite_names_what_it_needs(world_kb, tmp_path):
-    """One sentence lists the options."""
-    app = create_app()
-    line = f"make wild --kb {world_kb.path} --out {tmp_path / 'x'}"
-    done = CliRunner().invoke(app, ["suite", *line.split()])
-    assert isinstance(done.exception, SettingsError)
-    assert "--entities" in str(done.exception)
 
 
 def test_encodings_are_kept_beside_the_suite(wild, world_kb, tmp_path):

@@ -67,12 +67,10 @@ def test_window_holds_the_mention(wild, world_kb):
 
 
 def test_same_files_make_the_same_bytes(wild, world, world_kb, world_model, wild_files, tmp_path):
-    """Whenever and wherever it is made, on several cores too."""
+    """Whenever and wherever it is made."""
     entities, labels = (read(path) for read, path in zip(READERS, wild_files, strict=True))
     sources = [world.paths.pile_path]
-    again = make_wild(
-        world_kb, world_model, entities, labels, sources, tmp_path / "again", n_workers=2
-    )
+    again = make_wild(world_kb, world_model, entities, labels, sources, tmp_path / "again")
     assert again.checksum == wild.checksum
 
 
