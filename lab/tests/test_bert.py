@@ -28,11 +28,6 @@ def real():
     return load_cross_encoder(replace(SMALL, n_context=24, n_description=24))
 
 
-EXAMPLES = [
-    Example(f"goal {MENTION} team", (("goal match", "goal team"), ("river bank",)), 0),
-    Example(f"boat {MENTION} bank", (("goal match",), ("river bank",)), 1),
-    Example(f"late {MENTION} match", (("river bank",), ("goal match",)), 1),
-]
 RIVER = (f"A boat on the {MENTION} passed the old mill.", "Fishing in the stream below the weir.")
 
 
@@ -119,13 +114,3 @@ def test_real_bert_learns_and_is_kept(real, tmp_path):
     tuned.save(tmp_path / "model.safetensors")
     kept = load_tuned(tmp_path / "model.safetensors")
     assert np.array_equal(kept.link([RIVER[0]], [team]), tuned.link([RIVER[0]], [team]))
-
-
-def test_lowest_layers_keep_their_weights(real):
-    """Word embeddings and the first layers are those that were loaded; higher ones move."""
-    args = replace(real.args, n_frozen=1)
-    tuned = fine_tune(load_cross_encoder(args), EXAMPLES)
-    before, after = real.bert.state_dict(), tuned.bert.state_dict()
-    moved = {name for name in before if not torch.equal(before[name], after[name])}
-    assert not any(name.startswith(("embeddings.", "encoder.layer.0.")) for name in moved)
-    assert any(name.startswith("encoder.layer.1.") for name in moved)

@@ -67,20 +67,6 @@ def test_nothing_names_the_group(texts):
     assert len(written[0]) == (labelled & loaded.learning.is_emerging).sum()
 
 
-def test_entity_without_article_is_described_by_links_outside_the_test(texts, monkeypatch):
-    """A context that is asked about never describes its own answer."""
-    data = small.easy_data()
-    flat = data.corpora.wiki.flat
-    entity = data.suite.problems[0].group[1]
-    about = replace(data.phrasebook, sources=tuple((c, {}) for c, _ in data.phrasebook.sources))
-    monkeypatch.setitem(vars(data), "phrasebook", about)
-    rows = np.flatnonzero(flat.entities == entity)
-    everything = texts.description(entity, frozenset(), rows[:0])
-    assert everything[0] == texts.contexts("test-wiki", rows[:1], frozenset())[0]
-    assert everything[0] not in texts.description(entity, frozenset(), rows[:1])
-    assert texts.description(entity, frozenset(), rows) == ()
-
-
 def test_training_groups_describe_their_first_entity_by_other_mentions(texts):
     """An example's own context is never part of a description."""
     examples = list(texts.examples(np.random.default_rng(0)))

@@ -18,11 +18,8 @@ from stamo_lab.suites.conflated import (
     name_entities,
 )
 from stamo_lab.suites.corpora import (
-    NameFinder,
-    unambiguous_names,
     write_corpora,
 )
-from stamo_lab.suites.encode import SuiteData
 from stamo_lab.suites.natural import NaturalSettings
 from stamo_lab.suites.store import open_suite
 from tests.build.dumps import make_pages, write_dump
@@ -30,14 +27,6 @@ from tests.build.dumps import make_pages, write_dump
 
 def groups(suite, split):
     return {e for p in suite.problems if p.split == split for e in p.group}
-
-
-def test_levels_share_their_documents():
-    """Three levels are made from one annotation: the large files are one and the same."""
-    easy, mid, hard = (suite.path for suite in small.levels())
-    for name in ("documents.parquet", "documents.npz", "articles.npz"):
-        assert (easy / name).stat().st_ino == (mid / name).stat().st_ino
-        assert (easy / name).stat().st_ino == (hard / name).stat().st_ino
 
 
 def test_training_groups_share_nothing_with_the_problems():
@@ -55,14 +44,6 @@ def test_gold_is_the_entity_that_the_name_means():
         for name, rows in problem.rows.items():
             found = data.corpus(name).flat.entities[rows]
             assert np.array_equal(found, np.array(problem.group)[problem.gold[name]])
-
-
-def test_share_of_the_emerging_entity_is_as_asked():
-    """Between the bounds of the settings, up to rounding."""
-    for problem in small.levels()[0].problems:
-        if problem.split != "training":
-            share = float((problem.gold["W"] == 0).mean())
-            assert 0.2 < share < 0.8
 
 
 def test_sets_share_no_document_and_have_none_about_the_entity():
@@ -88,15 +69,6 @@ def test_two_processes_make_the_same_bytes(tmp_path):
     for name in ("documents.npz", "articles.npz"):
         with np.load(tmp_path / "1" / name) as one, np.load(tmp_path / "2" / name) as two:
             assert all(np.array_equal(one[key], two[key]) for key in one.files)
-
-
-def test_names_are_found_at_word_boundaries_only():
-    """A name inside a longer word is no mention."""
-    names = unambiguous_names(small.kb(), 0.05)
-    name = names.surfaces[0]
-    finder = NameFinder(small.kb(), names)
-    assert len(finder.find(f"Hello {name} there")[0]) == 1
-    assert len(finder.find(f"Hello x{name}x there")[0]) == 0
 
 
 def test_changed_suite_and_foreign_knowledge_base_are_refused(tmp_path):
@@ -184,13 +156,3 @@ def test_text_of_a_conflated_group_names_nobody():
         for whole, start, end in zip(text.texts, text.starts, text.ends, strict=True):
             assert whole[start:end] == problem.aliases[0]
             assert not set(tokenize(whole[:start] + whole[end:])[0]) & masked
-
-
-def test_natural_names_stand_where_they_stood():
-    """Nothing is renamed."""
-    data = SuiteData.load(small.natural(), small.kb())
-    problem = data.suite.problems[0]
-    text = data.surroundings(problem, "W")
-    flat = data.corpus("W").flat
-    found = [t[s:e] for t, s, e in zip(text.texts, text.starts, text.ends, strict=True)]
-    assert found == [flat.surface_table[i] for i in flat.surfaces[problem.rows["W"]]]

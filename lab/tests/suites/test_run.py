@@ -1,7 +1,6 @@
 """Running methods: complete, resumable, deterministic, and reported next to the paper."""
 
 import json
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -17,17 +16,16 @@ from stamo.errors import (
     SuiteError,
 )
 from stamo.features.encoder import CachedEncoder, load_encoder
-from stamo.features.prior import Prior
 from stamo.models.store import EXTRA_FEATURES
 from stamo_lab.cli.main import create_app
 from stamo_lab.keyphrase import Keyphrase
 from stamo_lab.methods import METHODS, Trial, run_method
 from stamo_lab.suites import training as training_module
-from stamo_lab.suites.cells import read_results, results_lock, to_line
+from stamo_lab.suites.cells import read_results, results_lock
 from stamo_lab.suites.encode import load_problem
 from stamo_lab.suites.report import find_runs, write_suite_report
 from stamo_lab.suites.run import Cell, RunSettings, expand_methods, plan, run_suite
-from stamo_lab.suites.training import Absent, train_suite_model
+from stamo_lab.suites.training import train_suite_model
 
 CHEAP = RunSettings(
     methods=("label everything", "keyphrase", "estimation", "estimation(all)", "default"),
@@ -156,19 +154,6 @@ def test_a_model_with_a_feature_of_ones_own_runs(trial, monkeypatch):
         }
 
 
-def test_absent_prior_is_zero_whatever_theta_is(trial):
-    """Neither the estimate nor any later value of θ reaches a score, and no gradient flows."""
-    absent, pile = Absent(Prior()), trial.loaded.learning.pile
-    known = {**pile.mentions.known, "prior": np.zeros(pile.mentions.candidates.shape, np.float32)}
-    pile = replace(pile, mentions=replace(pile.mentions, known=known), kept={})
-    theta = torch.full((1, 1), 0.7, requires_grad=True)
-    values = absent.values({"prior": theta}, pile)
-    values.sum().backward()
-    assert not values.any()
-    assert not theta.grad.any()
-    assert not absent.values({"prior": np.full((1, 1), 0.7, np.float32)}, pile).any()
-
-
 def test_labels_are_documents_of_both_kinds(trial):
     """L holds n documents, and both kinds; the same seed gives the same L."""
     loaded = trial.loaded
@@ -295,12 +280,6 @@ def test_unknown_names_are_refused():
     readers = {name for name, method in METHODS.items() if method.reads}
     assert {"estimation with odds prior", "stamo with random restart"} <= quirks
     assert set(expand_methods(["all"])) == set(METHODS) - {"bert"} - quirks - readers
-
-
-def test_missing_auc_is_written_as_null():
-    """JSON has no NaN; a test set with one kind only has no AUC."""
-    line = to_line({"outcomes": {"test-web": {"auc": math.nan}}})
-    assert json.loads(line) == {"outcomes": {"test-web": {"auc": None}}}
 
 
 def test_commands_make_run_and_report(models, tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from stamo.errors import SettingsError
 from stamo.features.mentions import EMERGING, OTHER
-from stamo_lab.baselines import description_probabilities, regression_probabilities
+from stamo_lab.baselines import regression_probabilities
 from stamo_lab.cli.main import create_app
 from stamo_lab.suites.cells import read_results
 from stamo_lab.wild.load import (
@@ -72,21 +72,6 @@ def test_advisor_and_lot_choose_in_the_same_half(wild, world_kb):
         assert len(set(by[how].labelled.tolist())) == 10
     fewer = draw_labels(loaded, 4, 3, ADVISOR)
     assert fewer.labelled.tolist() == asked.labelled[:4].tolist()
-
-
-def test_every_mention_outside_of_the_labels_is_answered(wild, results):
-    """Probabilities and decisions of all test mentions, also by the line about it alone."""
-    rows = read_results(results)
-    assert {row["problem"] for row in rows} == {p.title for p in wild.problems}
-    for row in rows:
-        if row["n_labels"]:
-            assert len(row["test"]) == len(row["gold"]) == len(row["probability"])
-            assert all(0 <= p <= 1 for p in row["probability"])
-            assert row["n_labelled"] == 8
-        elif "error" in row:
-            assert "labelled" in row["error"]
-        else:
-            assert len(row["gold"]) == len(row["probability"])
 
 
 def test_entities_of_the_world_are_learned(results):
@@ -236,26 +221,6 @@ def test_report_shows_every_method_and_gain(results):
     assert values["summaries"]["8 labels, random"]["default"]["macro F1"]["value"] > 0.6
 
 
-def test_regression_learns_from_labelled_vectors():
-    """With one kind of label it says so for all."""
-    pytest.importorskip("sklearn")
-    rng = np.random.default_rng(0)
-    positive = np.arange(60) % 2 == 0
-    vectors = rng.normal(size=(60, 8)).astype(np.float32)
-    vectors[positive] += 2
-    labelled = np.arange(60) < 20
-    p = regression_probabilities(vectors, labelled, positive)
-    assert ((p > 0.5) == positive).mean() > 0.9
-    assert regression_probabilities(vectors, labelled & ~positive, positive).max() == 0
-
-
-def test_what_is_close_to_the_description_is_linked():
-    """The line is crossed at the threshold."""
-    about = np.array([1, 0], dtype=np.float32)
-    vectors = np.array([[0.9, 0.43], [0.2, 0.98]], dtype=np.float32)
-    assert (description_probabilities(vectors, about) > 0.5).tolist() == [True, False]
-
-
 def test_window_is_the_sentence_with_one_on_each_side():
     """Long lines without full stops are cut."""
     text = "One here. Two there. Rey won. Four ran. Five hid."
@@ -319,3 +284,16 @@ def test_encodings_are_kept_beside_the_suite(wild, world_kb, tmp_path):
     default, _, about = read_results(tmp_path / "bare")
     assert default["probability"] != rows[0][0]["probability"]
     assert "--encoder" in about["error"]
+
+
+def test_regression_learns_from_labelled_vectors():
+    """With one kind of label it says so for all."""
+    pytest.importorskip("sklearn")
+    rng = np.random.default_rng(0)
+    positive = np.arange(60) % 2 == 0
+    vectors = rng.normal(size=(60, 8)).astype(np.float32)
+    vectors[positive] += 2
+    labelled = np.arange(60) < 20
+    p = regression_probabilities(vectors, labelled, positive)
+    assert ((p > 0.5) == positive).mean() > 0.9
+    assert regression_probabilities(vectors, labelled & ~positive, positive).max() == 0
