@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -68,33 +68,21 @@ METRIC_OF_SUMS: Mapping[str, Metric] = {
 linked to the entity."""
 
 
-@dataclass(frozen=True)
-class Trust:
-    """How far the shown probabilities can be trusted, over all entities and draws."""
+def trust(rows: MethodRows) -> dict[str, float]:
+    """Measure how far the shown probabilities can be trusted, over all entities and draws.
 
-    ece: float
-    n_sure: int
-    """Links with a probability of .9 and more."""
-    sure: float
-    """Share of them that is right."""
-    n_likely: int
-    """Links with a probability from .5 to .9."""
-    likely: float
-
-
-def trust(rows: MethodRows) -> Trust:
-    """Measure calibration: ECE in ten bins, and how often links of a probability are right."""
+    That is the ECE in ten bins, and how many links with a probability of .9 and more ("sure") and
+    from .5 to .9 ("likely") there are, and the share of each that is right.
+    """
     p = np.array([x for row in rows for x in row["probability"]], dtype=np.float64)
     gold = np.array([x for row in rows for x in row["gold"]], dtype=bool)
     linked = np.array([x for row in rows for x in row["linked"]], dtype=bool)
     sure, likely = linked & (p >= SURE), linked & (p >= 0.5) & (p < SURE)
-    return Trust(
-        ece=expected_calibration_error(p, gold),
-        n_sure=int(sure.sum()),
-        sure=float(gold[sure].mean()) if sure.any() else float("nan"),
-        n_likely=int(likely.sum()),
-        likely=float(gold[likely].mean()) if likely.any() else float("nan"),
-    )
+    found = {"ece": expected_calibration_error(p, gold)}
+    for name, links in (("sure", sure), ("likely", likely)):
+        found[f"n_{name}"] = int(links.sum())
+        found[name] = float(gold[links].mean()) if links.any() else math.nan
+    return found
 
 
 def none_of_these(rows: MethodRows) -> tuple[int, float, float] | None:
@@ -227,14 +215,14 @@ def method_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table:
     columns = ("method", *METRIC_OF_SUMS, "ECE", "right at p >= .9", "right at .5 to .9", "s")
     rows = []
     for method, own in methods.items():
-        metrics, sure = measure_rows(own), trust(own)
+        metrics, told = measure_rows(own), trust(own)
         rows.append(
             (
                 method,
                 *(str(metric) for metric in metrics.values()),
-                _number(sure.ece),
-                f"{_number(sure.sure)} of {sure.n_sure}",
-                f"{_number(sure.likely)} of {sure.n_likely}",
+                _number(told["ece"]),
+                f"{_number(told['sure'])} of {told['n_sure']}",
+                f"{_number(told['likely'])} of {told['n_likely']}",
                 f"{sum(row['seconds'] for row in own) / len(own):.2f}",
             )
         )
@@ -348,7 +336,7 @@ def _values(results: BySetting) -> dict[str, Any]:
     return {
         _title(setting): {
             method: {name: asdict(metric) for name, metric in measure_rows(rows).items()}
-            | {"trust": asdict(trust(rows))}
+            | {"trust": trust(rows)}
             for method, rows in methods.items()
         }
         for setting, methods in results.items()
