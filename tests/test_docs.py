@@ -100,7 +100,7 @@ def test_examples_would_be_accepted(path):
         words = shlex.split(command)
         if words[1].startswith("-"):
             continue
-        name = next((" ".join(words[:n]) for n in (3, 2) if " ".join(words[:n]) in COMMANDS), "")
+        name = next((" ".join(words[:n]) for n in (4, 3, 2) if " ".join(words[:n]) in COMMANDS), "")
         assert name, f"{line!r} uses a command that does not exist"
         known = {o for p in COMMANDS[name].params for o in (*p.opts, *p.secondary_opts)}
         for word in words:

@@ -39,41 +39,6 @@ def test_every_public_name_is_there(name):
     assert name in dir(stamo)
 
 
-def test_values_show_themselves_in_one_line(installed_reprs):
-    """What one meets first in a notebook is short, whatever it holds."""
-    for value in installed_reprs:
-        assert "\n" not in repr(value)
-        assert len(repr(value)) < 120
-        assert type(value).__name__ in repr(value)
-
-
-@pytest.fixture
-def installed_reprs(world, world_corpus, world_kb, world_model):
-    from datetime import UTC, datetime
-
-    linker = stamo.Linker(world_kb, world_model)
-    entity = world.emerging[0]
-    pack = stamo.EntityPack.project(
-        entity,
-        world_kb,
-        priors=[0.5] * len(entity.aliases),
-        neighbours=[0, 2],
-        relatedness=[0.5, 0.25],
-        vector=[1.0] * world_kb.dimensions,
-        model_fingerprint=world_model.fingerprint,
-    )
-    at = datetime.now(UTC)
-    return [
-        world_kb,
-        world_model,
-        linker,
-        pack,
-        stamo.Linker(world_kb, world_model, [pack]),
-        stamo.Corpus(world_corpus),
-        stamo.Workspace(Path("rey"), entity, "me", at),
-    ]
-
-
 def test_without_torch_a_name_says_what_to_install():
     """What needs torch says so in a sentence; the other names are there."""
     code = "import sys; sys.modules['torch'] = None; import stamo; stamo.learn; "

@@ -344,9 +344,9 @@ def make_side(source: Path, side: Path, steps: list[Step]) -> list[str]:
                 step.act(side)
             else:
                 _run(source, side, step)
-        except (OSError, KeyError, ValueError) as error:
+        except Exception as error:  # of any tree, old or broken: the other steps go on
             failed.append(step.name)
-            print(f"{side.name}: {step.name} failed: {error}", flush=True)
+            print(f"{side.name}: {step.name} failed: {type(error).__name__}: {error}", flush=True)
             continue
         seconds = time.perf_counter() - began
         (marks / f"{step.name}.done").write_text(f"{seconds:.1f} s\n")
@@ -358,7 +358,7 @@ def _run(source: Path, side: Path, step: Step) -> None:
     command = _command(source, side, step.words)
     log = side / "steps" / f"{step.name}.log"
     errors_path = log.with_suffix(".stderr.log")
-    printed = side / step.output if step.output else log
+    printed = side / f"{step.output}.part" if step.output else log
     with printed.open("wb") as out, errors_path.open("wb") as errors:
         done = subprocess.run(
             command,
@@ -372,6 +372,8 @@ def _run(source: Path, side: Path, step: Step) -> None:
     if done.returncode:
         said = errors_path.read_text(errors="replace")[-2000:]
         raise ChildProcessError(f"{' '.join(command[1:])}\n{said}")
+    if step.output:  # what a step that failed has printed is never compared
+        printed.replace(side / step.output)
 
 
 def _environment(source: Path) -> dict[str, str]:
@@ -466,7 +468,7 @@ def _row(
     if left.exists() and right.exists():
         try:
             yield how(what, left, right, *tolerance)
-        except (ValueError, KeyError, OSError) as error:
+        except Exception as error:  # a file that one side left damaged is a row of the table
             yield Row(what, f"cannot be compared: {error!r}", is_good=False)
     elif left.exists() or right.exists():
         yield Row(what, ONE_SIDED[right.exists()], is_good=False)

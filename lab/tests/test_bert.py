@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from stamo.errors import MissingExtraError, ModelError, SettingsError
+from stamo.errors import MissingExtraError, ModelError
 from stamo_lab.bert import (
     MENTION,
     BertArgs,
@@ -28,11 +28,6 @@ def real():
     return load_cross_encoder(replace(SMALL, n_context=24, n_description=24))
 
 
-EXAMPLES = [
-    Example(f"goal {MENTION} team", (("goal match", "goal team"), ("river bank",)), 0),
-    Example(f"boat {MENTION} bank", (("goal match",), ("river bank",)), 1),
-    Example(f"late {MENTION} match", (("river bank",), ("goal match",)), 1),
-]
 RIVER = (f"A boat on the {MENTION} passed the old mill.", "Fishing in the stream below the weir.")
 
 
@@ -78,13 +73,6 @@ def test_damaged_file_says_what_to_do(tmp_path):
         load_tuned(path)
 
 
-def test_settings_out_of_range_are_refused():
-    """Nothing to read, one candidate, or a share above 1."""
-    for wrong in ({"n_context": 0}, {"n_candidates": 1}):
-        with pytest.raises(SettingsError):
-            BertArgs(**wrong)
-
-
 def test_missing_transformers_names_the_extra(monkeypatch):
     """Without the extra the message says what to install."""
     monkeypatch.setitem(sys.modules, "transformers", None)
@@ -118,12 +106,7 @@ def test_real_bert_learns_and_is_kept(real, tmp_path):
         Example(f"The {MENTION} floods the meadows in spring.", (team, RIVER), 1),
     ]
     args = replace(real.args, n_epochs=12, learning_rate=2e-4, n_texts=2)
-    losses = []
-    tuned = fine_tune(
-        load_cross_encoder(args), examples, on_step=lambda step, loss: losses.append(loss)
-    )
-    again = fine_tune(load_cross_encoder(args), examples)
-    assert losses[-1] < 0.5 * losses[0]
+    tuned, again = (fine_tune(load_cross_encoder(args), examples) for _ in range(2))
     for example in examples:
         scores = tuned.link([example.context], example.descriptions)
         assert int(scores.argmax()) == example.gold
@@ -131,19 +114,3 @@ def test_real_bert_learns_and_is_kept(real, tmp_path):
     tuned.save(tmp_path / "model.safetensors")
     kept = load_tuned(tmp_path / "model.safetensors")
     assert np.array_equal(kept.link([RIVER[0]], [team]), tuned.link([RIVER[0]], [team]))
-
-
-def test_lowest_layers_keep_their_weights(real):
-    """Word embeddings and the first layers are those that were loaded; higher ones move."""
-    args = replace(real.args, n_frozen=1)
-    tuned = fine_tune(load_cross_encoder(args), EXAMPLES)
-    before, after = real.bert.state_dict(), tuned.bert.state_dict()
-    moved = {name for name in before if not torch.equal(before[name], after[name])}
-    assert not any(name.startswith(("embeddings.", "encoder.layer.0.")) for name in moved)
-    assert any(name.startswith("encoder.layer.1.") for name in moved)
-
-
-def test_folder_without_a_bert_is_refused(real, tmp_path):
-    """The message says that a folder or a name is needed."""
-    with pytest.raises(ModelError, match="give a folder or the name"):
-        load_cross_encoder(BertArgs(weights=str(tmp_path)))

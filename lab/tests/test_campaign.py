@@ -58,7 +58,7 @@ def test_injected_faults_are_seen(folder, monkeypatch):
     crashed, lost, grew = (
         *rows_of(folder, [documents], 0.1, "a.txt"),
         *rows_of(folder, [faults], 1, "kills, label"),
-        *rows_of(folder, [growth], 1, "wikitext"),
+        *rows_of(folder, [growth], 1, "growth, wikitext"),
     )
     assert "KeyError" in crashed.first_failure
     assert "lost" in lost.first_failure

@@ -6,10 +6,7 @@ import html
 import pytest
 
 from stamo.corpus.reading import SkipCounter
-from stamo.errors import CorpusFormatError
 from stamo_lab.facc1 import (
-    normalise_mid,
-    parse_annotation,
     read_facc1,
     read_freebase_keys,
 )
@@ -164,23 +161,3 @@ def test_freebase_ids_become_wikipedia_titles(tmp_path):
         )
     )
     assert read_freebase_keys(triples, titles) == expected
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "a\tb",
-        "id\tUTF-8\tX\t5\t3\t.9\t.1\t/m/0a",
-        "id\tUTF-8\tX\tx\t3\t.9\t.1\t/m/0a",
-        "id\tUTF-8\tX\t1\t3\t.9\t.1\tQ5",
-    ],
-)
-def test_lines_of_another_form_are_refused(line):
-    """A line without the eight columns, numbers, span and id raises the error that is counted."""
-    with pytest.raises(CorpusFormatError):
-        parse_annotation(line)
-
-
-def test_freebase_ids_have_one_spelling():
-    """The id of a dump and the id of FACC1 are the same id."""
-    assert normalise_mid("m.0abc") == normalise_mid("/m/0abc") == "/m/0abc"

@@ -4,10 +4,9 @@ import pytest
 
 from lab.tests.test_tables import row
 from stamo_lab.suites.report import (
+    FIGURES,
     curve,
-    draw_ablation,
-    draw_convergence,
-    draw_labelled_size,
+    draw,
     shared_problems,
 )
 from stamo_lab.tables import Results
@@ -46,13 +45,9 @@ def test_figures_are_drawn_where_there_is_something_to_draw(tmp_path):
     rows = [watched("A", m, {1: 2, 2: 4}, 4) for m in ("stamo", "self-training")]
     rows += [watched("A", "stamo without warm-up", {1: 3}, 3)]
     rows += [row("A", "default", 7, n_labels=n) for n in (5, 20)]
-    for name, draw in (
-        ("convergence", draw_convergence),
-        ("ablation", draw_ablation),
-        ("sizes", draw_labelled_size),
-    ):
-        path = tmp_path / f"{name}.png"
-        assert draw(Results(tuple(rows)), path)
-        assert path.read_bytes().startswith(b"\x89PNG")
-        assert not draw(Results((row("A", "true prior", 5),)), tmp_path / "none.png")
+    for name, panels in FIGURES.items():
+        assert draw(panels(Results(tuple(rows))), tmp_path / name)
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+        nothing = Results((row("A", "label everything", 5),))
+        assert not draw(panels(nothing), tmp_path / "none.png")
     assert not (tmp_path / "none.png").exists()

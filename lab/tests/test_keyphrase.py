@@ -23,12 +23,6 @@ def test_partial_matches_score_by_weight_and_distance():
     assert scores[8] == pytest.approx([1.0, 1.0])
 
 
-def test_masked_words_never_match():
-    """A masked word is -1 in a document, which no phrase contains."""
-    scores = keyphrase_scores([np.array([-1, -1], dtype=np.int32)], {1: [(0,)]}, np.ones(2))
-    assert scores[1].tolist() == [0.0]
-
-
 def test_phrases_are_link_texts_and_titles_of_linking_articles():
     """Content words of both, never masked ones."""
     data = small.easy_data()
@@ -51,8 +45,3 @@ def test_title_of_a_document_does_not_count_in_it():
     documents = [np.array([0, 1], dtype=np.int32)] * 2
     scores = keyphrase_scores(documents, {3: [(0,)]}, np.ones(2), own=[(0,), (1,)])
     assert scores[3].tolist() == [0.0, 1.0]
-
-
-def test_entity_without_article_and_links_scores_nothing():
-    """No phrases, no score."""
-    assert keyphrase_scores([np.array([1], dtype=np.int32)], {5: []}, np.ones(3))[5].tolist() == [0]

@@ -6,7 +6,6 @@ import pytest
 from stamo_lab.metrics import (
     Outcome,
     Summary,
-    area_under_curve,
     bootstrap_metric,
 )
 
@@ -33,12 +32,6 @@ def test_summary_is_micro_over_entities():
     assert summary.f1 == pytest.approx(0.6)
     assert summary.accuracy == pytest.approx(15 / 20)
     assert summary.macro_f1 == pytest.approx((2 * 0.75 * 0.6 / 1.35) / 2)
-
-
-def test_area_under_curve_of_ties_is_one_half():
-    """A constant score ranks nothing."""
-    assert area_under_curve(np.zeros(6), np.array([True, False] * 3)) == pytest.approx(0.5)
-    assert np.isnan(area_under_curve(np.zeros(2), np.array([True, True])))
 
 
 def test_paired_bootstrap_sees_a_constant_gain():

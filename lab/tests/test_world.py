@@ -15,8 +15,8 @@ from stamo.errors import SettingsError
 from stamo.world import World
 from stamo_lab.cli.main import create_app
 from stamo_lab.world import WorldSettings, generate_world
-from stamo_lab.world.catalogue import NameMaker, build_catalogue
-from stamo_lab.world.lexicon import Piece, as_sentence, load_lexicon, parse, plural, render
+from stamo_lab.world.catalogue import build_catalogue
+from stamo_lab.world.lexicon import load_lexicon
 from stamo_lab.world.pile import add_emerging
 
 NS = "{http://www.mediawiki.org/xml/export-0.11/}"
@@ -91,47 +91,3 @@ def test_any_allowed_number_of_emerging_entities_finds_rivals(n_articles):
     emergences = add_emerging(catalogue, pools, n_articles // 50, rng)
     rivals = [rival for emergence in emergences for rival in emergence.rivals]
     assert len(set(rivals)) == len(rivals) >= 3 * (n_articles // 50)
-
-
-def test_names_are_new_and_pronounceable():
-    """No name repeats or equals a forbidden word, and each has a vowel and plain letters."""
-    maker = NameMaker(random.Random(3), ["harbour"])
-    names = [maker.coin("places", i) for i in range(3000)]
-    assert len(set(names)) == len(names)
-    assert "Harbour" not in names
-    assert all(name.isascii() and name.isalpha() and name.istitle() for name in names)
-    assert all(set(name.lower()) & set("aeiouy") for name in names)
-
-
-def test_templates_are_filled():
-    """Each option of a choice appears for some seed; a slot knows the text before it."""
-    filled = {
-        "".join(p.text for p in render("A [red|[dark |]green] door.", random.Random(seed), None))
-        for seed in range(60)
-    }
-    assert filled == {"A red door.", "A dark green door.", "A green door."}
-    seen = []
-    pieces = render(
-        "We met {who}.",
-        random.Random(0),
-        lambda name, before: seen.append(before) or [Piece("Orla", 4)],
-    )
-    assert (pieces, seen) == ([Piece("We met "), Piece("Orla", 4), Piece(".")], ["We met "])
-    with pytest.raises(ValueError, match="not closed"):
-        parse("[a|[b|c]")
-
-
-@pytest.mark.parametrize(
-    ("pieces", "sentence"),
-    [
-        ([Piece("a "), Piece("early start")], "An early start"),
-        ([Piece("an "), Piece("late start")], "A late start"),
-        ([Piece("it was a "), Piece("Orvale", 1)], "It was an Orvale"),
-        ([Piece("a university and an one-off")], "A university and a one-off"),
-        ([], ""),
-    ],
-)
-def test_articles_and_capitals(pieces, sentence):
-    """Sentences start with a capital and say "an" before a vowel, also across pieces."""
-    assert "".join(piece.text for piece in as_sentence(pieces)) == sentence
-    assert [plural(noun) for noun in ("penalty", "chorus")] == ["penalties", "choruses"]

@@ -11,7 +11,7 @@ own and the scores are averaged, so that a few words of each need not do.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +23,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from stamo.errors import ModelError, SettingsError, need
+from stamo.errors import ModelError, need
 from stamo.features.encoder import packaged_weights
 from stamo.system.files import Float32, replaced_file
 
@@ -41,8 +41,6 @@ Description = tuple[str, ...]
 class BertArgs:
     """How the cross-encoder is fine-tuned and used."""
 
-    weights: str = ""
-    """A folder with a BERT, or the name of one; empty for the MiniLM that the extra brings."""
     n_context: int = 48
     """Tokens of a context."""
     n_description: int = 48
@@ -61,13 +59,6 @@ class BertArgs:
     batch_size: int = 5
     """Mentions in one step."""
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        counts = (self.n_context, self.n_description, self.n_texts, self.n_mentions)
-        if min(*counts, self.batch_size, self.n_epochs) < 1 or self.learning_rate <= 0:
-            raise SettingsError("Fine-tuning needs tokens, mentions, a batch and a rate above 0.")
-        if self.n_candidates < 2:
-            raise SettingsError(f"Fine-tuning needs two candidates, not {self.n_candidates}.")
 
 
 @dataclass(frozen=True)
@@ -161,58 +152,39 @@ def _around(ids: Tokens, mark: int, n: int) -> Tokens:
 
 
 def load_cross_encoder(args: BertArgs = BertArgs()) -> CrossEncoder:
-    """Load a BERT that is not fine-tuned yet.
-
-    Without a name nothing is fetched. A name goes to transformers, which looks in its cache first.
+    """Load the MiniLM that the extra brings, not fine-tuned yet.
 
     Raises:
         MissingExtraError: transformers or the weights are not installed.
-        ModelError: There is no such BERT.
     """
     transformers = need("transformers", "bert")
-    source = args.weights or str(packaged_weights("bert"))
-    local = not args.weights or Path(source).is_dir()
+    source = str(packaged_weights("bert"))
     transformers.utils.logging.disable_progress_bar()
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(source, local_files_only=local)
-        bert = transformers.AutoModel.from_pretrained(source, local_files_only=local)
-    except (OSError, ValueError) as error:
-        raise ModelError(
-            f"The BERT {source!r} cannot be loaded ({str(error).splitlines()[0]}); give a folder "
-            "or the name of one that is in the cache or can be fetched."
-        ) from error
+    tokenizer = transformers.AutoTokenizer.from_pretrained(source, local_files_only=True)
+    bert = transformers.AutoModel.from_pretrained(source, local_files_only=True)
     torch.manual_seed(args.seed)
     return CrossEncoder(tokenizer, bert, args).eval()
 
 
-def tuned_args(path: Path) -> BertArgs:
-    """Return the settings that a saved cross-encoder was fine-tuned with.
+def load_tuned(path: Path) -> CrossEncoder:
+    """Load a cross-encoder that was fine-tuned and saved, with its settings.
 
     Raises:
         ModelError: The file is damaged or something else.
     """
     try:
         with safe_open(path, "pt") as file:
-            return BertArgs(**json.loads(file.metadata()["args"]))
+            args = BertArgs(**json.loads(file.metadata()["args"]))
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise ModelError(
             f"{path} is no complete cross-encoder ({error}); delete it and run again."
         ) from error
-
-
-def load_tuned(path: Path) -> CrossEncoder:
-    """Load a cross-encoder that was fine-tuned and saved, with its settings."""
-    encoder = load_cross_encoder(tuned_args(path))
+    encoder = load_cross_encoder(args)
     encoder.load_state_dict(load_file(path))
     return encoder
 
 
-def fine_tune(
-    encoder: CrossEncoder,
-    examples: Sequence[Example],
-    *,
-    on_step: Callable[[int, float], None] = lambda step, loss: None,
-) -> CrossEncoder:
+def fine_tune(encoder: CrossEncoder, examples: Sequence[Example]) -> CrossEncoder:
     """Fine-tune on mentions of known entities by the cross-entropy over their candidates."""
     args = encoder.args
     rng = np.random.default_rng(args.seed)
@@ -235,7 +207,6 @@ def fine_tune(
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(parameters, 1.0)
         optimiser.step()
-        on_step(step + 1, float(loss.detach()))
     return encoder
 
 

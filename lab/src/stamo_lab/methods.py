@@ -12,9 +12,7 @@ import numpy as np
 from stamo.errors import SuiteError
 from stamo.features.base import Theta, estimate
 from stamo.features.pile import Pile, TextEncoder
-from stamo.features.prior import Prior
 from stamo.learning.algorithm1 import Slot, StamoArgs
-from stamo.learning.default import DefaultArgs, fit_correction, stacked
 from stamo.learning.learn import Method as LearningMethod
 from stamo.models.base import MASKED, Frozen, Model
 from stamo.models.correction import BIAS, log_odds, margins
@@ -138,37 +136,6 @@ def _estimation_on_all(trial: Trial) -> Answer:
     return Answer(_judge(trial, model, theta))
 
 
-def _supervised(trial: Trial, n_folds: int = 10) -> Answer:
-    """Fit features and correction on all labels of W: the headroom of twenty."""
-    model, pile = trial.trained.model, trial.pile(all_labels=True)
-    sample, frozen, margin = pile.sample(), model.freeze(pile), np.zeros(len(pile))
-    temperature = trial.trained.calibration.temperature
-    order = np.random.default_rng(0).permutation(pile.n_documents)[pile.mentions.documents]
-    for fold in range(n_folds):
-        rows = np.flatnonzero(order % n_folds == fold)
-        without = estimate(sample.without(order % n_folds == fold), model.features)
-        if len(rows):
-            margin[rows] = margins(frozen.take(rows), without, temperature)[:, 0]
-    _, vote, size = pile.votes
-    groups, _ = fit_correction(
-        pile,
-        np.arange(len(pile)),
-        margin / temperature,
-        pile.labels[:, 0] > 0.5,
-        1.0 / size[vote],
-        DefaultArgs(),
-    )
-    theta = {**estimate(sample, model.features), **stacked([groups])}
-    return Answer(_judge(trial, model, theta))
-
-
-def _true_prior(trial: Trial) -> Answer:
-    """Link by the prior alone, counted on all labels of W."""
-    prior = Prior()
-    theta = {prior.name: prior.estimate(trial.pile(all_labels=True).sample())}
-    return Answer({n: prior.values(theta, t.pile) for n, t in trial.loaded.tests.items()})
-
-
 def _all_emerging(trial: Trial) -> Answer:
     scores: dict[SetName, Scores] = {}
     for name, test in trial.loaded.tests.items():
@@ -202,7 +169,7 @@ def _keyphrase(trial: Trial) -> Answer:
 def _bert(trial: Trial) -> Answer:
     """Link by a cross-encoder; the emerging entity is described by its labelled contexts."""
     if trial.reader is None:
-        raise SuiteError("BERT was not fine-tuned for this run; start it with --bert.")
+        raise SuiteError("BERT was not fine-tuned for this run; name it with --methods bert.")
     (encoder, texts), problem = trial.reader, trial.loaded.problem
     masked = trial.data.masked_in_text(problem)
     emerging = texts.from_labels(trial.loaded, trial.labelled, masked)
@@ -256,11 +223,9 @@ def _methods() -> list[Method]:
     fixed = {"uses_labels": False}
     return [
         _method("label everything", _all_emerging, **without, **fixed),
-        _method("true prior", _true_prior, **without, **fixed),
         _method("keyphrase", _keyphrase, **without, **fixed),
         _method("bert", _bert, **without, in_all=False),
         _method("estimation(all)", _estimation_on_all, **fixed),
-        _method("supervised", _supervised, **fixed),
         *(_method(n, partial(_learn, r)) for n, r in LEARNING.items() if "without" not in n),
         *(_method(f"{n}+f1", partial(_learn, _lines(n)[1][1])) for n in _LINED),
         *(

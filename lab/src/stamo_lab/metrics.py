@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from stamo.evaluation.intervals import Interval
+from stamo.evaluation.intervals import Interval, bootstrap
 from stamo.system.files import Bools, Float32, Float64, Int64
 
 
@@ -111,14 +111,30 @@ def bootstrap_metric(
         n_samples: Bootstrap samples.
     """
     sums_of, value_of = METRICS[metric]
-    methods = [np.stack([sums_of(o) for o in m]) for m in (first, second) if m]
-    n = len(methods[0])
-    chosen = np.random.default_rng(0).integers(0, n, (n_samples, n))
-    chosen = np.concatenate([np.arange(n)[None], chosen])  # the first sample is the data
-    value, *subtracted = (value_of(sums[chosen].sum(axis=1)) for sums in methods)
-    values = value - sum(subtracted)
-    low, high = np.percentile(values[1:], [2.5, 97.5])
-    return Interval(float(values[0]), float(low), float(high))
+    tables = [np.stack([sums_of(o) for o in m]) for m in (first, second) if m]
+    return estimate_difference(value_of, tables, n_samples)
+
+
+def estimate_difference(
+    metric: Callable[[Float64], Float64], tables: Sequence[Float64], n_samples: int
+) -> Interval:
+    """Return a metric of summed columns, or its difference between two tables with the same rows.
+
+    Args:
+        metric: Turns sums, (n, k), into values, (n,).
+        tables: What each entity adds to the sums of one method or of two, (entities, k) each.
+        n_samples: Bootstrap samples of the entities.
+    """
+
+    def value(sums: Float64) -> Float64:
+        first, *others = (metric(part) for part in np.split(sums, len(tables), axis=-1))
+        return np.asarray(first - sum(others))
+
+    columns = np.concatenate(tables, axis=1)
+    # A metric that no entity has: there is nothing to resample.
+    is_there = np.isfinite(value(columns.sum(axis=0, keepdims=True)))[0]
+    rng = np.random.default_rng(0)
+    return bootstrap(columns[: len(columns) * is_there], value, rng, n_samples=n_samples)
 
 
 def _f1_sums(outcomes: Sequence[Outcome]) -> Float64:

@@ -78,7 +78,6 @@ MAIN_ROWS = (
     "keyphrase",
     "bert",
     "label everything",
-    "true prior",
     "estimation",
     "estimation+bias",
     "estimation+correction",
@@ -95,7 +94,6 @@ MAIN_ROWS = (
     "default+f1",
     "default+encoder",
     "default+encoder+f1",
-    "supervised",
 )
 INTER_ROWS = (
     "stamo",
@@ -259,30 +257,6 @@ def printed_table(table: int, model: str) -> Table:
     rows = [(p.row, *(_printed(p.numbers, name) for name in names)) for p in found]
     title = f"The paper's Table {table}, {model}, as printed on its own data"
     return Table(title, ("method", *names), tuple(rows))
-
-
-def gap_table(results: Results, model: str) -> Table:
-    """Return how much of the gap from Estimation on L to Estimation on all each method closes."""
-    n_labels, rows = results.n_labels(), []
-    for method in MAIN_ROWS:
-        cells = []
-        for name in results.test_sets:
-            low, high, here = (
-                results.summary(m, model, name, n_labels)
-                for m in ("estimation", "estimation(all)", method)
-            )
-            if low and high and here:
-                cells.append(_share(here.f1, low.f1, high.f1))
-                cells.append(_share(here.auc, low.auc, high.auc))
-        if any(cell != "-" for cell in cells):
-            rows.append((method, *cells))
-    title = f"Gap closed between Estimation({n_labels}) and Estimation(all), {model}"
-    columns = [f"{name} {metric}" for name in results.test_sets for metric in BESIDE]
-    return Table(title, ("method", *columns), tuple(rows))
-
-
-def _share(value: float, low: float, high: float) -> str:
-    return f"{100 * (value - low) / (high - low):.0f} %" if high > low else "-"
 
 
 def compare(

@@ -11,7 +11,6 @@ from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel
 from stamo.models.train import TrainingArgs
 from stamo_lab.suites.conflated import ConflatedSettings, make_conflated
-from stamo_lab.suites.corpora import NameSettings
 from stamo_lab.suites.encode import SuiteData
 from stamo_lab.suites.natural import NaturalSettings, make_natural
 from stamo_lab.suites.store import Suite
@@ -30,9 +29,8 @@ SMALL = ConflatedSettings(
     least_mentions=20,
     least_test=2,
     n_training_mentions=400,
-    names=NameSettings(least_link_probability=0.05),
+    least_link_probability=0.05,
 )
-RARE = replace(SMALL, level="rare", share=(0.1, 0.9), fewest_documents=20, unknown=0.5, inside=1.0)
 SMALL_NATURAL = NaturalSettings(
     n_entities=6,
     frequency=(4, 200),
@@ -72,7 +70,6 @@ def pile_path() -> Path:
 @cache
 def levels() -> tuple[Suite, ...]:
     settings = [replace(SMALL, level=level) for level in ("easy", "mid", "hard")]
-    settings.append(RARE)
     documents = read_documents([pile_path()])
     made = make_conflated(kb(), documents, root() / "conflated", settings, n_workers=1)
     return tuple(made)

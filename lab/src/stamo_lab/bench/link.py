@@ -248,8 +248,8 @@ def measure_passes(
 ) -> list[dict[str, float]]:
     """Search sources for names of entities, in one pass for each size; nothing is linked or kept.
 
-    `speed of the first` compares with the first size, `the same, nothing found` for as many names
-    that do not occur, `one by one takes` says how many times as long a pass for each would take.
+    `speed of the first` compares with the first size, `one by one takes` says how many times as
+    long a pass for each would take.
 
     Args:
         sources: Files or folders.
@@ -265,19 +265,12 @@ def measure_passes(
     names = draw_names(sources, max(sizes) * n_aliases)
     n_bytes = sum(file.size for file in list_files(sources))
     rows: list[dict[str, float]] = []
-    first = first_scan = 0.0
+    first = 0.0
     for size in sizes:
         say(f"searching for {size}")
         groups = [names[i * n_aliases : (i + 1) * n_aliases] for i in range(size)]
         seconds, n_documents, n_mentions = _search(sources, groups)
-        # More names find more documents, which takes time for one entity as for many. What looks
-        # like a name and is none, each word but its capital backwards, tells what looking costs.
-        turned = [
-            [" ".join(word[0] + word[:0:-1] for word in name.split()) for name in group]
-            for group in groups
-        ]
-        scan = _search(sources, turned)[0]
-        first, first_scan = first or seconds, first_scan or scan
+        first = first or seconds
         rows.append(
             {
                 "entities": size,
@@ -286,7 +279,6 @@ def measure_passes(
                 "CPU s": seconds,
                 "MB/CPU s": n_bytes / seconds / 1e6,
                 "speed of the first": first / seconds,
-                "the same, nothing found": first_scan / scan,
                 "one by one takes": first / sizes[0] * size / seconds,
             }
         )

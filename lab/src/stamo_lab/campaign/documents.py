@@ -17,8 +17,6 @@ import pyarrow.parquet as pq
 import zstandard
 
 from stamo import read_documents
-from stamo.build.site import Site
-from stamo.build.wikitext import clean
 from stamo.corpus.nif import NIF
 from stamo_lab.campaign.table import Target, in_trials
 
@@ -113,43 +111,6 @@ def json_lines(rng: random.Random) -> bytes:
             line[rng.choice(FIELDS)] = odd_value(rng)
         lines.append(json.dumps(line if rng.random() < 0.8 else odd_value(rng)))
     return "\n".join(lines).encode()
-
-
-HTML_TAGS = (
-    *("ul", "li", "p", "b", "font size=1", "table", "td", "div", "a", "select", "svg"),
-    *("/p", "/b", "/table", "!--x--", "template", "nobr", "button", "h1", "dd", "option"),
-)
-
-
-def hostile_page(rng: random.Random) -> bytes:
-    """Return a page of a few patterns, repeated very often."""
-    parts = [
-        ("".join(f"<{tag}>" for tag in rng.choices(HTML_TAGS, k=rng.choice((1, 2, 3)))) + end)
-        * rng.choice((3, 50, 400, 4000, 20_000))
-        for end in rng.choices(("", "x"), k=rng.choice((1, 2, 3)))
-    ]
-    return "".join(parts)[:400_000].encode()
-
-
-FEED = (
-    *("<item>", "</item>", "<entry>", "</entry>", "<title>", "</title>", "<description>"),
-    *("</description>", "<![CDATA[", "]]>", "<link href='a'/>", "<!--", "-->", "&amp;", "&x;"),
-    *("&lt;b>", "<content type='xhtml'><div>", "</div></content>", "Rey met Finn. ", "<a>", "\0"),
-    *("<guid>", "</guid>", "<x:y xmlns:x='u'>", "<?p x?>", "<!DOCTYPE rss [", "\ufffe", "<", "'"),
-    *("<!ENTITY a 'b'>", "<!ENTITY % p SYSTEM 'file:///etc/passwd'>", "%p;", "&p;", "&#0;"),
-)
-FEED_HEADS = (
-    "<?xml version='1.0'?><rss version='2.0'><channel>",
-    "<feed xmlns='http://www.w3.org/2005/Atom'>",
-    "<?xml version='1.0' encoding='{}'?><rss>",
-)
-ENCODINGS = ("utf-8", "utf-16", "latin-1", "x-none", "utf-7", "rot13", "cp037")
-
-
-def feed(rng: random.Random) -> bytes:
-    """Return a feed that follows the grammar in its pieces only."""
-    head = rng.choice(FEED_HEADS).format(rng.choice(ENCODINGS))
-    return (head + pieces_of(rng, FEED)).encode("utf-8", "replace")
 
 
 def table(rng: random.Random) -> bytes:
@@ -261,34 +222,18 @@ def read_parquet(folder: Path, rng: random.Random) -> None:
         raise RuntimeError(f"good rows were lost: {found}")
 
 
-WIKITEXT = (
-    *("{{", "}}", "[[", "]]", "{|", "|}", "|-", "|", "!!", "\n", "\n* ", "\n== x ==\n", "'" * 3),
-    *("<ref>", "</ref>", "<ref name=a/>", "<!--", "-->", "<nowiki>", "</nowiki>", "<math>", "''"),
-    *("[[File:a.jpg|thumb|", "[[Category:", "http://a.b ", "[http://a b]", "{{{1|", "}}}", "\x7f"),
-    *("<div><b>", "</b></div>", "Rey", "[[Finn|he]]", "\ud800", "\0", "<gallery>\n", "__TOC__"),
-)
-
-
-def clean_wikitext(rng: random.Random) -> None:
-    """Clean a page that follows the grammar in its pieces only."""
-    clean(pieces_of(rng, WIKITEXT, 40), Site())
-
-
 def targets(folder: Path, seed: str) -> Iterator[Target]:
     """Yield every reader of documents."""
     files: dict[str, Callable[[random.Random], bytes]] = {
         **{name: partial(damaged, name) for name in SEEDS},
         **{f"a.jsonl.{kind}": partial(packed, kind) for kind in PACKERS},
         "odd.jsonl": json_lines,
-        "hostile.html": hostile_page,
-        "odd.rss": feed,
         "odd.csv": table,
         "odd.tsv": table,
         "odd.ttl": nif,
     }
     for name, make in files.items():
         trial = partial(read, folder, name, make)
-        yield Target(f"reader {name}", in_trials(trial, seed), 3 if "hostile" in name else 0.7)
+        yield Target(f"reader {name}", in_trials(trial, seed), 0.7)
     yield Target("reader odd.warc", in_trials(partial(read_warc, folder), seed))
     yield Target("reader odd.parquet", in_trials(partial(read_parquet, folder), seed))
-    yield Target("wikitext", in_trials(clean_wikitext, seed))

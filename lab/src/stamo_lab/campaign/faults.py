@@ -1,10 +1,9 @@
 """Sudden death and full disks: at every file that is opened, flushed, renamed, linked or removed.
 
 The points are found by Python's audit events, by `os.fsync` and by the statements of SQLite. A kill
-is `kill -9` of the whole process group. A disk is full because it is small (tmpfs, where root may
-mount one), because no file may grow (a limit of the process), or by an error at one of the points.
-It is read-only because it is mounted so. After each of them a reader finds the old or the new, and
-the same command again ends as if nothing had been.
+is `kill -9` of the whole process group. A disk is full because no file may grow (a limit of the
+process), or by an error at one of the points. After each of them a reader finds the old or the new,
+and the same command again ends as if nothing had been.
 """
 
 from __future__ import annotations
@@ -17,15 +16,12 @@ import os
 import random
 import re
 import resource
-import shutil
 import signal
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -197,8 +193,6 @@ EVENTS = {"open", "os.rename", "os.link", "os.mkdir", "os.remove", "os.rmdir"}
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 LITTER = re.compile(r"\.tmp$|\.part$|stamo-build-")
 MAX_CHILD_SECONDS = 120
-FREE_KILOBYTES = (0, 4, 12, 32, 64, 128, 256, 512, 1024, 2048)
-DISK_MEGABYTES = 24
 
 
 class Fault(NamedTuple):
@@ -312,7 +306,7 @@ def _be_child(scenario: Scenario, home: Path, fault: Fault | None, log: int) -> 
         except StamoError as error:
             end = f"refused: {error}"
         except OSError as error:  # the command line tells it in one sentence
-            is_told = error.errno in {*DISK_FULL, errno.EROFS}
+            is_told = error.errno in DISK_FULL
             end = f"refused: {error}" if is_told else f"failed: {last_lines()}"
         except BaseException:
             end = f"failed: {last_lines()}"
@@ -388,14 +382,11 @@ class Striker:
         return judge(self.scenario, home, outcome, self.expected)
 
     def full_disks(self) -> Iterator[Trial]:
-        """Yield disks that are full in every way, and a read-only one."""
+        """Yield an error at some of the points, and limits of how large a file may be."""
         n = self.whole.n_points
         faults = [Fault(at, "error") for at in range(1, n + 1, max(1, n // 12))]
         faults += [Fault(size, "limit") for size in (0, 1000, 5000, 20_000)]
         trials: list[Trial] = [(str(fault), partial(self.meet, fault)) for fault in faults]
-        if os.geteuid() == 0:
-            trials += [(f"{k} KB free", partial(self.meet_small_disk, k)) for k in FREE_KILOBYTES]
-            trials.append(("read-only", partial(self.meet_small_disk, None)))
         yield from self.rng.sample(trials, len(trials))
 
     def meet(self, fault: Fault) -> Outcome:
@@ -404,38 +395,6 @@ class Striker:
         outcome = in_child(self.scenario, home, fault)
         assert outcome.end, "it died"
         return judge(self.scenario, home, outcome, self.expected)
-
-    def meet_small_disk(self, kilobytes: int | None) -> Outcome:
-        """Let the work meet a disk with little room, or one that is read-only."""
-        with small_disk(self.folder / "disk") as disk:
-            home, ballast = disk / "home", disk / "ballast"
-            shutil.copytree(self.template, home)
-            if kilobytes is None:
-                subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
-            else:
-                room = shutil.disk_usage(disk).free - kilobytes * 1024
-                with ballast.open("wb") as file:
-                    os.posix_fallocate(file.fileno(), 0, max(room, 1))
-            outcome = in_child(self.scenario, home)
-            assert outcome.end, "it died"
-            self.scenario.check(home, outcome.said, self.expected)  # while it is so
-            if kilobytes is None:
-                assert outcome.end.startswith("refused"), outcome.end
-                subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
-            ballast.unlink(missing_ok=True)
-            return judge(self.scenario, home, outcome, self.expected)
-
-
-@contextmanager
-def small_disk(path: Path) -> Iterator[Path]:
-    """Mount a small file system."""
-    path.mkdir(exist_ok=True)
-    size = f"size={DISK_MEGABYTES}m"
-    subprocess.run(["mount", "-t", "tmpfs", "-o", size, "none", path], check=True)
-    try:
-        yield path
-    finally:
-        subprocess.run(["umount", "--lazy", path], check=True)
 
 
 def strike(

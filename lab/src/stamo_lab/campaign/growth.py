@@ -1,9 +1,13 @@
-"""Time against size: what makes careless parsers quadratic, at one size and at four times it."""
+"""Texts that follow a grammar in their pieces only: in any order, and one of them very often.
+
+What makes careless parsers quadratic is repetition: time is taken at one size and at four times it.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 
 from stamo import Document, KnowledgeBase, Linker, read_documents
@@ -12,8 +16,9 @@ from stamo.build import notes, wikitext
 from stamo.build.site import Site
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.nif import NIF
-from stamo_lab.campaign.artifacts import KB, MODEL
-from stamo_lab.campaign.table import Attack, Row, Target, processor_seconds
+from stamo_lab.campaign.artifacts import KB, MARKDOWN, MODEL
+from stamo_lab.campaign.documents import pieces_of
+from stamo_lab.campaign.table import Attack, Row, Target, in_trials, processor_seconds
 
 BYTES = 100_000
 STEP = 4
@@ -46,26 +51,34 @@ PIECES = {
         *("[", '{"a":', '{"text":"x"}\n', '"\\ud800', "\\"),
         '{"id":"a","text":"Rey","mentions":[[0,3]]}\n',
     ),
-    "rss": ("<a>", "<item>", "<item/>", "<!--", "&amp;", "<![CDATA[", "<a b='c'/>", "<", "</a>"),
+    "rss": (
+        *("<item>", "</item>", "<item/>", "<title>", "</title>", "<description>", "<a b='c'/>"),
+        *("</description>", "<![CDATA[", "]]>", "<link href='a'/>", "<!--", "-->", "&amp;", "&x;"),
+        *("&lt;b>", "<content type='xhtml'><div>", "</div></content>", "Rey met Finn. ", "<a>"),
+        *("<guid>", "</guid>", "<x:y xmlns:x='u'>", "<?p x?>", "<!DOCTYPE rss [", "\ufffe", "<"),
+        *("<!ENTITY a 'b'>", "<!ENTITY % p SYSTEM 'file:///etc/passwd'>", "%p;", "&#0;", "</a>"),
+    ),
     "ttl": (
         *("<a> <b> <c> .\n", "(", "<a> <b> [", '"', "# x\n", "@prefix a: <b> .\n", "_:a ", "<"),
         '<a> <b> "<x/>"^^<http://www.w3.org/1999/02/22-rdf-syntax-ns#XMLLiteral> .\n',
     ),
     "csv": ('"', ",", '"a"\n', "a\n", '""', "\r", "a,a\n", "\n"),
-    "notes": (
-        *("[[", "]]", "[a](", "[[a|", "[[a]]", "`", "```\n", "<!--", "%%", "**", "_a", "[a]: b\n"),
-        *("|", "> ", "<a ", "![[", "\\[", "[^1]", "\n- ", "^a ", "\t", "[a][", "~~~\n", "<pre"),
-        "'a',",
-    ),
+    "notes": MARKDOWN,
     "wikitext": (
-        *("{{", "}}", "[[", "]]", "{|\n", "{{a|", "[[a|", "[http://", "<ref>", "<!--", "''"),
-        *("'" * 5, "<nowiki>", "\n* ", "\n=", "{{{", "&lt;", "[[File:a|"),
+        *("{{", "}}", "[[", "]]", "{|\n", "|}", "|-", "!!", "{{a|", "[[a|", "[[Finn|he]]", "\x7f"),
+        *("<ref>", "</ref>", "<ref name=a/>", "<!--", "-->", "<nowiki>", "</nowiki>", "<math>"),
+        *("[[File:a.jpg|thumb|", "[[Category:", "http://a.b ", "[http://a b]", "{{{1|", "}}}"),
+        *("''", "'" * 5, "\n* ", "\n== x ==\n", "[http://", "{{{", "&lt;", "Rey", "<gallery>\n"),
     ),
-    "text": ("a", "A ", "A", ". ", "\n", "-", "Rey ", "e\u0301", "(", "\ud800", "'s ", "A."),
+    "text": (
+        *("a", "A ", "A", ". ", "\n", "-", "Rey ", "e\u0301", "(", "\ud800", "'s ", "A.", "\0"),
+        *("\u202e", "ß", "İ", "😀", "\r\n"),
+    ),
 }
 HEADS = {"rss": "<rss><channel>", "ttl": f"@prefix nif: <{NIF}> .\n", "csv": "text\n"}
 
 
+@cache
 def use_of(folder: Path, kind: str) -> Callable[[str], object]:
     """Return what is done with a text of a kind."""
     if kind == "notes":
@@ -88,7 +101,7 @@ def use_of(folder: Path, kind: str) -> Callable[[str], object]:
 
 
 def grow(folder: Path, kind: str, seed: str) -> Attack:
-    """Return what tries the patterns of a kind at both sizes."""
+    """Return what tries each piece of a kind again and again, at both sizes."""
 
     def attack(row: Row) -> Iterator[None]:
         use, pieces = use_of(folder, kind), list(PIECES[kind])
@@ -109,7 +122,13 @@ def grow(folder: Path, kind: str, seed: str) -> Attack:
     return attack
 
 
+def mix(folder: Path, kind: str, rng: random.Random) -> None:
+    """Use pieces of a kind in any order."""
+    use_of(folder, kind)(pieces_of(rng, PIECES[kind], 40))
+
+
 def targets(folder: Path, seed: str) -> Iterator[Target]:
     """Yield every grammar."""
     for kind in PIECES:
+        yield Target(f"mixed, {kind}", in_trials(partial(mix, folder, kind), seed), 1)
         yield Target(f"growth, {kind}", grow(folder, kind, seed), 2)

@@ -1,9 +1,9 @@
-"""`stamo-lab suite run | report`: every method on the problems of a suite, next to the paper."""
+"""`stamo-lab suite make | run | report`: every method on problems with gold, beside the paper."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
@@ -19,192 +19,163 @@ from stamo.errors import SettingsError
 from stamo_lab.cli.bench import parse_sizes
 
 if TYPE_CHECKING:
-    from stamo.corpus.types import Document
     from stamo.evaluation.tables import Table as ResultTable
-    from stamo.kb.base import KnowledgeBase
     from stamo_lab.suites.run import RunSettings
     from stamo_lab.suites.store import Suite
     from stamo_lab.wild.run import WildSettings
     from stamo_lab.wild.suite import WildSuite
 
 
-SuiteKind = StrEnum("SuiteKind", ["conflated", "natural", "facc1", "wild"])
-"""Where the gold labels of a suite come from."""
-LevelChoice = StrEnum("LevelChoice", ["easy", "mid", "hard", "rare", "all"])
-"""How hard the rivals of a conflated suite are."""
-_OWN_GOLD = (SuiteKind.natural, SuiteKind.facc1)
-MAKE_KINDS = {
-    "corpus": (SuiteKind.conflated, SuiteKind.facc1, SuiteKind.wild),
-    "level": (SuiteKind.conflated,),
-    **dict.fromkeys(("labels", "model"), (SuiteKind.wild,)),
-    **dict.fromkeys(("frequency", "ambiguity"), _OWN_GOLD),
-    **dict.fromkeys(("annotations", "freebase_keys"), (SuiteKind.facc1,)),
-    **dict.fromkeys(("least_documents", "any_title", "seed"), (SuiteKind.conflated, *_OWN_GOLD)),
-}
-"""The suites that an option of `make` is for, where it is not for all."""
-
 SuiteKb = Annotated[Path, Option("--kb", help="Directory of the knowledge base.")]
+SuiteOut = Annotated[Path, Option("--out", help="Directory to make.")]
+Corpus = Annotated[list[Path], Option(help="Later text, as `collect` reads it.")]
+Level = StrEnum("Level", ["easy", "mid", "hard", "all"])
+"""How hard the rivals of a conflated suite are."""
+AtMost = Annotated[int | None, Option(help="Emerging entities at most.")]
+LeastDocuments = Annotated[
+    int | None, Option(help="Documents that must mention an emerging entity.")
+]
+Ambiguity = Annotated[tuple[float, float], Option(help="Bounds of the ambiguity rate.")]
+AnyTitle = Annotated[
+    bool,
+    Option("--any-title", help="Let dates, numbers, lists and common nouns play entities too."),
+]
 WorkersOption = Annotated[int | None, Option(help="Processes; one for each core by default.")]
+Overwrite = Annotated[bool, Option("--overwrite", help="Replace an older suite.")]
 
 
-def refuse_foreign(
-    context: Context, kinds_of: Mapping[str, Collection[str]], kind: str, what: str
-) -> None:
-    """Refuse options that were given and would be ignored.
-
-    Args:
-        context: The command as it was called.
-        kinds_of: For each parameter that is not for all, the kinds of thing it is for.
-        kind: Which kind it is.
-        what: What has kinds, such as "suite".
-
-    Raises:
-        SettingsError: An option is for other kinds.
-    """
-    for name, kinds in kinds_of.items():
-        source = context.get_parameter_source(name)
-        if kind not in kinds and source is not None and source.name == "COMMANDLINE":
-            raise SettingsError(
-                f"--{name.replace('_', '-')} would be ignored: it is for a {what} of kind "
-                f"{' or '.join(kinds)}, and this one is {kind}; leave it out."
-            )
-
-
-def make(
-    context: Context,
-    kind: Annotated[SuiteKind, Argument(help="conflated, natural, facc1 or wild.")],
+def make_conflated(
     kb: SuiteKb,
-    out: Path = Option(..., help="Directory to make."),
-    corpus: list[Path] | None = Option(
-        None, help="Later text (conflated, wild), or ClueWeb12 WARC (facc1)."
-    ),
-    level: LevelChoice = Option(
-        LevelChoice.all, help="Of a conflated suite; `all` makes each of them below OUT."
-    ),
-    entities: str | None = Option(
-        None, help="Emerging entities at most; of a wild suite, the file of entities."
-    ),
-    labels: Path | None = Option(None, help="The file of judged mentions (wild)."),
-    model: Path | None = Option(None, help="The linking model that links the context (wild)."),
-    least_documents: int | None = Option(
-        None, help="Documents that must mention an emerging entity."
-    ),
-    frequency: tuple[int, int] | None = Option(
-        None, help="Bounds of the document frequency (natural)."
-    ),
-    ambiguity: tuple[float, float] | None = Option(
-        None, help="Bounds of the ambiguity rate (natural)."
-    ),
-    annotations: list[Path] | None = Option(None, help="FACC1 files that annotate the pages."),
-    freebase_keys: Path | None = Option(None, help="Freebase ids with Wikipedia page ids (facc1)."),
-    any_title: bool = Option(
-        False, "--any-title", help="Let dates, numbers, lists and common nouns play entities too."
-    ),
-    seed: int = Option(
-        0, "--seed", help="Another one takes other entities and other groups of them."
-    ),
+    corpus: Corpus,
+    out: SuiteOut,
+    level: Annotated[Level, Option(help="`all` makes each of them below OUT.")] = Level.all,
+    entities: AtMost = None,
+    least_documents: LeastDocuments = None,
+    any_title: AnyTitle = False,
     workers: WorkersOption = None,
-    overwrite: bool = Option(False, "--overwrite", help="Replace an older suite."),
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a suite from a knowledge base and a pile of text."""
+    """Rename entities with unambiguous names to shared ones."""
     from stamo.corpus.reading import read_documents
     from stamo.kb.base import KnowledgeBase
-    from stamo_lab.suites.conflated import LEVELS, ConflatedSettings, make_conflated
-    from stamo_lab.suites.natural import NaturalSettings, make_natural
+    from stamo_lab.suites import conflated
 
-    refuse_foreign(context, MAKE_KINDS, kind, "suite")
-    base = KnowledgeBase.open(kb)
-    options: dict[str, Any] = {"overwrite": overwrite, "n_workers": workers}
-    if kind == SuiteKind.wild:
-        _show_suites([_wild(base, model, entities, labels, corpus, out, options)], as_json)
-        return
-    if entities is not None and not entities.isdecimal():
-        raise SettingsError(f"The number of entities is {entities!r}; give a whole number.")
-    n_entities = None if entities is None else int(entities)
-    given = _given({"n_entities": n_entities, "least_documents": least_documents})
-    given |= {"any_title": any_title, "seed": seed}
-    bounds = _given({"frequency": frequency, "ambiguity": ambiguity})
-    with _documents_bar() as options["on_document"]:
-        if kind == SuiteKind.natural:
-            suites = [make_natural(base, out, NaturalSettings(**given | bounds), **options)]
-        elif kind == SuiteKind.facc1:
-            pages = _facc1_documents(base, corpus, annotations, freebase_keys)
-            settings = NaturalSettings(**{"frequency": (1000, 2000)} | given | bounds)
-            suites = [make_natural(base, out, settings, pages, **options)]
-        else:
-            if not corpus:
-                raise SettingsError("A conflated suite needs text; give it with --corpus.")
-            options["corpus_name"] = ", ".join(path.name for path in corpus)
-            levels = [name for name in LEVELS if level in {name, LevelChoice.all}]
-            wanted = [ConflatedSettings.of_level(name, **given) for name in levels]
-            suites = make_conflated(base, read_documents(corpus), out, wanted, **options)
+    given = _given(n_entities=entities, least_documents=least_documents, any_title=any_title)
+    levels = [name for name in conflated.LEVELS if level in {name, Level.all}]
+    with _documents_bar() as on_document:
+        suites = conflated.make_conflated(
+            KnowledgeBase.open(kb),
+            read_documents(corpus),
+            out,
+            [conflated.ConflatedSettings(level=name, **given) for name in levels],
+            corpus_name=", ".join(path.name for path in corpus),
+            overwrite=overwrite,
+            n_workers=workers,
+            on_document=on_document,
+        )
     _show_suites(suites, as_json)
 
 
-def _facc1_documents(
-    kb: KnowledgeBase,
-    warcs: list[Path] | None,
-    annotations: list[Path] | None,
-    freebase_keys: Path | None,
-) -> Iterator[Document]:
-    from stamo_lab.facc1 import read_facc1, read_freebase_keys
+def make_natural(
+    kb: SuiteKb,
+    out: SuiteOut,
+    entities: AtMost = None,
+    least_documents: LeastDocuments = None,
+    frequency: Annotated[
+        tuple[int, int], Option(help="Bounds of the articles that mention the entity.")
+    ] = (40, 2000),
+    ambiguity: Ambiguity = (0.2, 0.8),
+    any_title: AnyTitle = False,
+    workers: WorkersOption = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take ambiguous names as they are, from the links of the dump."""
+    from stamo.kb.base import KnowledgeBase
+    from stamo_lab.suites import natural
 
-    if not warcs or not annotations or freebase_keys is None:
-        raise SettingsError(
-            "A facc1 suite needs --corpus (WARC files), --annotations (FACC1 files) and "
-            "--freebase-keys."
-        )
+    given = _given(n_entities=entities, least_documents=least_documents, any_title=any_title)
+    settings = natural.NaturalSettings(frequency=frequency, ambiguity=ambiguity, **given)
+    with _documents_bar() as on_document:
+        options: dict[str, Any] = {"overwrite": overwrite, "n_workers": workers}
+        base = KnowledgeBase.open(kb)
+        suite = natural.make_natural(base, out, settings, on_document=on_document, **options)
+    _show_suites([suite], as_json)
+
+
+def make_facc1(
+    kb: SuiteKb,
+    corpus: Annotated[list[Path], Option(help="ClueWeb12 WARC files.")],
+    annotations: Annotated[list[Path], Option(help="FACC1 files that annotate the pages.")],
+    freebase_keys: Annotated[Path, Option(help="Freebase ids with Wikipedia page ids.")],
+    out: SuiteOut,
+    entities: AtMost = None,
+    least_documents: LeastDocuments = None,
+    frequency: Annotated[
+        tuple[int, int], Option(help="Bounds of the pages that mention the entity.")
+    ] = (1000, 2000),
+    ambiguity: Ambiguity = (0.2, 0.8),
+    any_title: AnyTitle = False,
+    workers: WorkersOption = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take ambiguous names from annotated pages of a crawl: the paper's own suite."""
+    from stamo.kb.base import KnowledgeBase
+    from stamo_lab.facc1 import read_facc1, read_freebase_keys
+    from stamo_lab.suites import natural
+
+    base = KnowledgeBase.open(kb)
     titles = {
         article["page_id"]: article["title"]
-        for batch in kb.articles(columns=["page_id", "title"])
+        for batch in base.articles(columns=["page_id", "title"])
         for article in batch.to_pylist()
     }
-    return read_facc1(warcs, annotations, read_freebase_keys(freebase_keys, titles))
+    pages = read_facc1(corpus, annotations, read_freebase_keys(freebase_keys, titles))
+    given = _given(n_entities=entities, least_documents=least_documents, any_title=any_title)
+    settings = natural.NaturalSettings(frequency=frequency, ambiguity=ambiguity, **given)
+    with _documents_bar() as on_document:
+        options: dict[str, Any] = {"overwrite": overwrite, "n_workers": workers}
+        suite = natural.make_natural(base, out, settings, pages, on_document=on_document, **options)
+    _show_suites([suite], as_json)
 
 
-def _wild(
-    kb: KnowledgeBase,
-    model: Path | None,
-    entities: str | None,
-    labels: Path | None,
-    corpus: list[Path] | None,
-    out: Path,
-    options: dict[str, Any],
-) -> WildSuite:
-    from stamo.models.store import load_model
-    from stamo_lab.wild.suite import make_wild, read_wild_entities, read_wild_labels
+def make_wild(
+    kb: SuiteKb,
+    model: Annotated[Path, Option(help="The linking model that links the context.")],
+    entities: Annotated[Path, Option(help="The file of entities.")],
+    labels: Annotated[Path, Option(help="The file of judged mentions.")],
+    corpus: Corpus,
+    out: SuiteOut,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Collect the piles of real new entities whose mentions were judged."""
+    from stamo.cli import open_both
+    from stamo_lab.wild import suite as wild
 
-    if model is None or not entities or labels is None or not corpus:
-        raise SettingsError(
-            "A wild suite needs --model, --entities (a file), --labels (a file) and --corpus."
-        )
-    with problems_bar("wild") as (_, on_entity):
-        return make_wild(
-            kb,
-            load_model(model),
-            read_wild_entities(Path(entities)),
-            read_wild_labels(labels),
+    with Console(stderr=True).status("Collecting"):
+        suite = wild.make_wild(
+            *open_both(kb, model),
+            wild.read_wild_entities(entities),
+            wild.read_wild_labels(labels),
             corpus,
             out,
-            on_entity=on_entity,
-            **options,
+            overwrite=overwrite,
         )
+    _show_suites([suite], as_json)
 
 
-def _given(changes: dict[str, Any]) -> dict[str, Any]:
+def _given(**changes: object) -> dict[str, Any]:
     return {name: value for name, value in changes.items() if value is not None}
 
 
 @contextmanager
 def _documents_bar() -> Iterator[Callable[[int], None]]:
     """Show how many documents were annotated."""
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("Reading documents")
-        yield lambda n: progress.update(task, description=f"{n} documents annotated")
+    with Console(stderr=True).status("Reading documents") as status:
+        yield lambda n: status.update(f"{n} documents annotated")
 
 
 @contextmanager
@@ -250,13 +221,9 @@ def _show_suites(suites: Sequence[Suite | WildSuite], as_json: bool) -> None:
 
 LabelsBy = StrEnum("LabelsBy", ["random", "advisor"])
 """Who chooses the labels of a wild suite."""
-_LINKED = (SuiteKind.conflated, SuiteKind.natural, SuiteKind.facc1)
-_ONLY_LINKED = ("models", "slow_seeds", "labels", "split", "experiment", "bert", "bert_weights")
-RUN_KINDS = {
-    **dict.fromkeys(_ONLY_LINKED, _LINKED),
-    **dict.fromkeys(("labels_by", "description"), (SuiteKind.wild,)),
-}
-"""The suites that an option of `run` is for, where it is not for all."""
+ONLY_LINKED = ("models", "labels", "split", "experiment")
+"""Options of `run` that a wild suite has no use for."""
+ONLY_WILD = ("labels_by", "description")
 
 
 def run(
@@ -265,12 +232,10 @@ def run(
     kb: SuiteKb,
     out: Path = Option(..., help="Directory of the results; a run in it goes on."),
     methods: str = Option(
-        "all", help="Names with commas; `all` but the slowest ones and `quirks`."
+        "all", help="Names with commas; `all` but `bert`, those with `+encoder`, and `quirks`."
     ),
     models: str = Option("deeped,yamada", help="deeped, yamada or both."),
     seeds: int | None = Option(None, help="Draws of labels; 3, of a wild suite 5 by default."),
-    seed: int = Option(0, "--seed", help="The first draw; the others follow it."),
-    slow_seeds: int = Option(1, help="Draws for methods with many slots."),
     labels: int = Option(20, help="Labelled documents |L|."),
     sizes: str | None = Option(
         None,
@@ -290,8 +255,6 @@ def run(
     experiment: Path | None = Option(
         None, help="Run one row of a table: a name or a file like `table3-stamo-deeped`."
     ),
-    bert: bool = Option(False, "--bert", help="Also run BERT (slow)."),
-    bert_weights: str = Option("", help="Folder or name of a BERT; by default a packaged MiniLM."),
     workers: WorkersOption = None,
     as_json: AsJson = False,
 ) -> None:
@@ -300,16 +263,19 @@ def run(
     Labels by the advisor are chosen in one half of the judged mentions and tested on the other,
     beside random ones and all labels of that half under the same rule.
     """
-    from stamo_lab.bert import BertArgs
     from stamo_lab.suites.run import LABEL_SIZES, RunSettings, expand_methods
     from stamo_lab.suites.store import kind_of
     from stamo_lab.tables import load_experiment
 
-    given: dict[str, Any] = {"n_slots": slots, "n_problems": entities, "seed": seed}
+    given: dict[str, Any] = {"n_slots": slots, "n_problems": entities}
     given["encoder"] = None if encoder == "none" else encoder
     kind = kind_of(_suites(suite)[0])
-    refuse_foreign(context, RUN_KINDS, kind, "suite")
-    if kind == SuiteKind.wild:
+    for name in ONLY_LINKED if kind == "wild" else ONLY_WILD:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = name.replace("_", "-")
+            raise SettingsError(f"--{option} would be ignored: the suite is {kind}; leave it out.")
+    if kind == "wild":
         from stamo_lab.wild.load import IN_HALF, RANDOM
         from stamo_lab.wild.run import WILD_SIZES, WildSettings, expand_wild_methods
 
@@ -329,14 +295,12 @@ def run(
         chosen, wanted = [row.method], [row.model or wanted[0]]
         labels, given["n_slots"], sizes = row.n_labels, row.n_slots, ""
     run_settings = RunSettings(
-        methods=expand_methods(chosen, bert=bert),
+        methods=expand_methods(chosen),
         models=tuple(wanted),
         n_seeds=3 if seeds is None else seeds,
-        n_slow_seeds=slow_seeds,
         n_labels=labels,
         label_sizes=LABEL_SIZES if sizes is None else parse_sizes(sizes),
         split=split,
-        bert=BertArgs(weights=bert_weights),
         **given,
     )
     _run_suites(suite, kb, out, run_settings, workers, as_json)
@@ -387,7 +351,7 @@ def report(
 
     console, records = Console(), []
     for path in find_runs(out):
-        is_wild = read_run(path)["suite"] == SuiteKind.wild
+        is_wild = read_run(path)["suite"] == "wild"
         tables = write_wild_report(path) if is_wild else write_suite_report(path)
         if as_json:
             values = json.loads((path / "report.json").read_text(encoding="utf-8"))
@@ -407,8 +371,8 @@ def _words(text: str) -> list[str]:
 def _suites(path: Path) -> list[Path]:
     """Return the suite, or the suites directly below a folder, from easy to hard."""
     below = sorted(found.parent for found in path.glob("*/manifest.json"))
-    order = {"easy": 0, "mid": 1, "hard": 2, "rare": 3}
-    below.sort(key=lambda suite: order.get(suite.name, 4))
+    order = {"easy": 0, "mid": 1, "hard": 2}
+    below.sort(key=lambda suite: order.get(suite.name, 3))
     return below if below and not (path / "manifest.json").is_file() else [path]
 
 
@@ -433,4 +397,10 @@ def _rich(table: ResultTable) -> Table:
     return replace(table, columns=tuple(labels.values()), rows=tuple(rows)).rich()
 
 
-suite = command_group("Make, run and report benchmark suites.", make, run, report)
+make = command_group(
+    "Make a suite from a knowledge base and text.",
+    *(make_conflated, make_natural, make_facc1, make_wild),
+    prefix="make_",
+)
+suite = command_group("Make, run and report benchmark suites.", run, report)
+suite.add_typer(make, name="make")

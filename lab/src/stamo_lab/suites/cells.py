@@ -135,8 +135,6 @@ class CellSettings:
     """What is run on each problem."""
 
     methods: tuple[str, ...] = ()
-    seed: int = 0
-    """The first draw of labels; the others follow it."""
     n_slots: int = 100
     """T at most."""
     n_problems: int | None = None

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -27,15 +27,16 @@ from stamo_lab.suites.corpora import (
     DOCUMENTS,
     FLAT_ARTICLES,
     FLAT_DOCUMENTS,
+    LEAST_LINK_PROBABILITY,
     Corpora,
     Names,
-    NameSettings,
     OnDocuments,
     SuiteCorpus,
     unambiguous_names,
     write_corpora,
 )
 from stamo_lab.suites.store import (
+    TEST_SHARE,
     Problem,
     SetName,
     Suite,
@@ -85,8 +86,10 @@ def name_entities(kb: KnowledgeBase, entities: Int64) -> Bools:
     return found
 
 
-Level = Literal["easy", "mid", "hard", "rare"]
-LEVELS: tuple[Level, ...] = ("easy", "mid", "hard", "rare")
+Level = Literal["easy", "mid", "hard"]
+LEVELS: tuple[Level, ...] = ("easy", "mid", "hard")
+TRAINING_SHARE = 1 / 3
+"""Share of the entities that only serve to train the linking model."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +97,7 @@ class ConflatedSettings:
     """How groups are formed."""
 
     level: Level = "easy"
-    """Rivals: random (easy, rare), of related type (mid: neighbour ranks 9 to 70), nearest (hard).
-    `of_level` knows what else is different where entities are rare."""
+    """Rivals: random (easy), of related type (mid: neighbour ranks 9 to 70), nearest (hard)."""
     n_entities: int = 100
     """Emerging entities at most, development and held-out together."""
     n_rivals: tuple[int, int] = (3, 8)
@@ -103,17 +105,8 @@ class ConflatedSettings:
     """Share of the mentions that mean the emerging entity."""
     n_documents: int = 1000
     """|W| at most."""
-    fewest_documents: int | None = None
-    """Draw |W| between this and `n_documents`; W and the share are then log-uniform."""
-    unknown: float = 0.0
-    """Share of the rivals that the knowledge base does not know."""
-    inside: float = 0.0
-    """Share of the mentions of several words that stand inside a longer name: the text keeps the
-    other words beside the shared name."""
     n_test: int = 200
     """Test mentions of each set at most."""
-    test_share: float = 0.3
-    """Share of the corpus that is kept for Test-Web."""
     least_documents: int = 100
     """Documents of the corpus that must mention an emerging entity."""
     least_rival_documents: int = 25
@@ -125,14 +118,11 @@ class ConflatedSettings:
     """Candidate mentions that W must have."""
     least_test: int = 5
     """Mentions of each test set that must mean the emerging entity."""
-    training_share: float = 1 / 3
-    """Share of the entities that only serve to train the linking model."""
     n_training_mentions: int = 12_000
     any_title: bool = False
     """Let dates, numbers, lists and common nouns play entities too."""
-    seed: int = 0
-    """Another one takes other entities and forms other groups; the split stays."""
-    names: NameSettings = field(default_factory=NameSettings)
+    least_link_probability: float = LEAST_LINK_PROBABILITY
+    """Share of the articles with a name that must link it, for the name to be unambiguous."""
 
     def __post_init__(self) -> None:
         low, high = self.share
@@ -140,33 +130,7 @@ class ConflatedSettings:
             raise SettingsError(f"The share {self.share} must lie between 0 and 1.")
         if not 1 <= self.n_rivals[0] <= self.n_rivals[1]:
             raise SettingsError(f"The number of rivals {self.n_rivals} is no range from 1 on.")
-        if not 0 <= self.unknown < 1 or not 0 <= self.inside <= 1:
-            raise SettingsError("The shares of unknown rivals and longer names lie in [0, 1].")
-        if not 1 <= (self.fewest_documents or 1) <= self.n_documents:
-            raise SettingsError("The fewest documents must be from 1 to the most.")
         check_names("levels", [self.level], LEVELS)
-
-    @classmethod
-    def of_level(cls, level: Level, **given: Any) -> ConflatedSettings:
-        """Return the settings of a level; what is given goes before."""
-        return cls(**{"level": level, **(RARE if level == "rare" else {}), **given})
-
-
-RARE: Mapping[str, Any] = {
-    "n_entities": 200,
-    "n_rivals": (4, 12),
-    "share": (0.02, 0.9),
-    "n_documents": 500,
-    "fewest_documents": 30,
-    "unknown": 0.5,
-    "inside": 0.3,
-    "least_documents": 40,
-    "least_emerging": 3,
-    "least_mentions": 30,
-    "least_test": 3,
-}
-"""How real new names differ from the other levels: seldom meant, in few documents, among namesakes
-that the knowledge base does not know, and often a part of a longer name."""
 
 
 @dataclass(frozen=True)
@@ -240,32 +204,30 @@ class GroupMaker:
             and kb.document_frequency[entity] >= settings.least_frequency
         ]
         titles = kb.titles(frequent)
-        for_training = are_drawn(("pool " + title for title in titles), settings.training_share)
+        for_training = are_drawn(("pool " + title for title in titles), TRAINING_SHARE)
         pool = np.array(frequent, dtype=np.int64)
         self.training_pool, self.pool = pool[for_training], pool[~for_training]
 
     def emerging(self) -> list[int]:
         """Return the entities that can play the emerging one, in an order of their titles' hash."""
         able = [int(e) for e in self.pool if self._web.count(e) >= self._settings.least_documents]
-        able.sort(key=lambda e: lot("order " + self._kb.title(e), self._settings.seed))
+        able.sort(key=lambda e: lot("order " + self._kb.title(e)))
         return able[: self._settings.n_entities]
 
     def make(self, entity: int, pool: Int64, *, training: bool = False) -> Problem:
         """Form the group of one emerging entity and choose its mentions."""
         settings, title = self._settings, self._kb.title(entity)
-        rng = np.random.default_rng(lot(f"{settings.level} {title}", settings.seed))
+        rng = np.random.default_rng(lot(f"{settings.level} {title}"))
         group = (entity, *self._rivals(entity, pool, rng))
-        share, n_documents = self._sizes(rng)
-        # φ is trained on known entities only.
-        n_hidden = 0 if training else int(settings.unknown * (len(group) - 1))
+        share = float(rng.uniform(*settings.share))
         web_rows, web_gold = self._web.draw(group, share, None, rng)
         documents = self._web.corpus.documents[web_rows].tolist()
-        is_test = are_drawn((f"document {d}" for d in documents), settings.test_share)
+        is_test = are_drawn((f"document {d}" for d in documents), TEST_SHARE)
         n_wiki = 0 if training else settings.n_test
         wiki_rows, wiki_gold = self._wiki.draw(group, share, n_wiki, rng)
 
         def by_set(web: Int64, wiki: Int64) -> dict[SetName, Int64]:
-            w, test = web[~is_test][:n_documents], web[is_test][: settings.n_test]
+            w, test = web[~is_test][: settings.n_documents], web[is_test][: settings.n_test]
             return {"W": w, "test-web": test, "test-wiki": wiki}
 
         return Problem(
@@ -273,21 +235,9 @@ class GroupMaker:
             split="training" if training else split_of(title),
             aliases=(f"Name {stable_hash(title, 10**6):06d}",),
             group=group,
-            counts=tuple(float(self._kb.entity_counts[e]) for e in group),
             rows=by_set(web_rows, wiki_rows),
             gold=by_set(web_gold, wiki_gold),
-            hidden=group[1 : 1 + n_hidden],  # the rivals are in the order of their lot
         )
-
-    def _sizes(self, rng: np.random.Generator) -> tuple[float, int]:
-        """Draw the share of the emerging entity and |W|."""
-        low, most = self._settings.fewest_documents, self._settings.n_documents
-        if low is None:
-            return float(rng.uniform(*self._settings.share)), most
-        share, n_documents = (
-            np.exp(rng.uniform(*np.log(bounds))) for bounds in (self._settings.share, (low, most))
-        )
-        return float(share), round(float(n_documents))
 
     def _rivals(self, entity: int, pool: Int64, rng: np.random.Generator) -> tuple[int, ...]:
         low, high = self._settings.n_rivals
@@ -321,7 +271,7 @@ def make_conflated(
     Several levels become suites below `out`, which share the files of the documents.
     """
     paths = [out / settings.level if len(levels) > 1 else out for settings in levels]
-    names = unambiguous_names(kb, levels[0].names)
+    names = unambiguous_names(kb, levels[0].least_link_probability)
     corpora: Corpora | None = None
     for path, settings in zip(paths, levels, strict=True):
         with new_suite(path, overwrite=overwrite) as directory:
@@ -330,7 +280,7 @@ def make_conflated(
                     directory,
                     kb,
                     documents,
-                    settings.names,
+                    settings.least_link_probability,
                     n_workers=n_workers,
                     on_documents=on_document,
                 )

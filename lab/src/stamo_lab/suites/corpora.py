@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from stamo.build.export import MENTION_TYPE
 from stamo.corpus.tokenizer import lower, tokenize, word_spans
 from stamo.corpus.types import Document
-from stamo.errors import SettingsError
 from stamo.features.mentions import (
     Article,
     FlatCorpus,
@@ -39,20 +38,12 @@ DOCUMENT_SCHEMA = pa.schema([*_TEXTS, ("mentions", pa.list_(MENTION_TYPE))])
 OnDocuments = Callable[[int], None]
 
 
-@dataclass(frozen=True)
-class NameSettings:
-    """When a name counts as practically unambiguous."""
-
-    least_prior: float = 0.97
-    """P(e | m) on the dump's anchors."""
-    least_link_probability: float = 0.2
-    """Share of the articles with the name that link it."""
-    least_linked_articles: int = 2
-    least_length: int = 3
-
-    def __post_init__(self) -> None:
-        if not 0.5 < self.least_prior <= 1:
-            raise SettingsError(f"The least prior is {self.least_prior}; it lies in (0.5, 1].")
+LEAST_PRIOR = 0.97
+"""P(e | m) on the dump's anchors from which on a name counts as unambiguous."""
+LEAST_LINK_PROBABILITY = 0.2
+"""Share of the articles with the name that link it."""
+LEAST_LINKED_ARTICLES, LEAST_LENGTH = 2, 3
+"""Articles that link the name, and its characters."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +62,7 @@ class Names:
         return names
 
 
-def unambiguous_names(kb: KnowledgeBase, settings: NameSettings = NameSettings()) -> Names:
+def unambiguous_names(kb: KnowledgeBase, least_link_probability: float) -> Names:
     """Choose the names that practically always mean one entity.
 
     Only capitalised names are taken: without that a common word that is rarely linked could pass.
@@ -79,17 +70,14 @@ def unambiguous_names(kb: KnowledgeBase, settings: NameSettings = NameSettings()
     """
     everything = np.arange(kb.n_aliases)
     linked_articles = kb.link_probability * kb.alias_documents
-    often = kb.link_probability >= settings.least_link_probability
-    often &= linked_articles >= settings.least_linked_articles
+    often = kb.link_probability >= least_link_probability
+    often &= linked_articles >= LEAST_LINKED_ARTICLES
     chosen = everything[often]
     candidates, priors = kb.by_alias.batch(chosen, 1)
-    chosen = chosen[(priors[:, 0] >= settings.least_prior) & (candidates[:, 0] >= 0)]
+    chosen = chosen[(priors[:, 0] >= LEAST_PRIOR) & (candidates[:, 0] >= 0)]
     candidates, _ = kb.by_alias.batch(chosen, 1)
     surfaces = kb.aliases(chosen)
-    keep = [
-        len(s) >= settings.least_length and not s[0].islower() and not s[0].isdigit()
-        for s in surfaces
-    ]
+    keep = [len(s) >= LEAST_LENGTH and not s[0].islower() and not s[0].isdigit() for s in surfaces]
     rows = np.flatnonzero(keep)
     kept = tuple(surfaces[i] for i in rows)
     return Names(kept, chosen[rows].astype(np.int32), candidates[rows, 0].astype(np.int32))
@@ -160,10 +148,10 @@ class Corpora:
 
 
 def _annotate(
-    kb_path: Path, names: NameSettings | None, documents: Sequence[Document]
+    kb_path: Path, least_link_probability: float | None, documents: Sequence[Document]
 ) -> tuple[pa.Table, FlatCorpus]:
     """Find some names in documents, or take the links that they carry; runs in worker processes."""
-    kb, lexicon, finder = _tools(kb_path, names)
+    kb, lexicon, finder = _tools(kb_path, least_link_probability)
     marked: list[Article] = []
     rows = []
     for document in documents:
@@ -177,12 +165,10 @@ def _annotate(
 
 
 @cache
-def _tools(
-    kb_path: Path, names: NameSettings | None
-) -> tuple[KnowledgeBase, Lexicon, NameFinder | None]:
+def _tools(kb_path: Path, least: float | None) -> tuple[KnowledgeBase, Lexicon, NameFinder | None]:
     """Open what a worker needs, once in each process."""
     kb = KnowledgeBase.open(kb_path)
-    finder = None if names is None else NameFinder(kb, unambiguous_names(kb, names))
+    finder = None if least is None else NameFinder(kb, unambiguous_names(kb, least))
     return kb, Lexicon.of(kb), finder
 
 
@@ -204,7 +190,7 @@ def write_corpora(
     directory: Path,
     kb: KnowledgeBase,
     documents: Iterable[Document],
-    names: NameSettings | None,
+    least_link_probability: float | None,
     *,
     n_workers: int | None = None,
     on_documents: OnDocuments = lambda n: None,
@@ -218,7 +204,9 @@ def write_corpora(
     ):
         titles: list[str] = []
         batches = _batches(documents, DOCUMENTS_PER_BATCH)
-        for table, flat in workers.map(partial(_annotate, kb.path, names), batches):
+        for table, flat in workers.map(
+            partial(_annotate, kb.path, least_link_probability), batches
+        ):
             writer.write_table(table)
             titles += table["title"].to_pylist()
             parts.append(flat)

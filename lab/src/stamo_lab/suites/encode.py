@@ -15,7 +15,6 @@ from stamo.errors import SuiteError
 from stamo.features.base import Feature, encode_features
 from stamo.features.embedding import Tables
 from stamo.features.mentions import (
-    OTHER,
     UNKNOWN,
     EncodedMentions,
     EncodingSettings,
@@ -36,28 +35,27 @@ from stamo_lab.baselines import Phrasebook
 from stamo_lab.suites.corpora import (
     DOCUMENTS,
     Corpora,
-    NameSettings,
     SuiteCorpus,
     load_corpora,
     unambiguous_names,
     words_of_names,
 )
 from stamo_lab.suites.store import TEST_SETS, Problem, SetName, Suite
-from stamo_lab.suites.texts import Library, rest_of_name
+from stamo_lab.suites.texts import Library
 
 SIZES = EncodingSettings()
 """Sizes of the contexts of every problem."""
 
 
 @dataclass(frozen=True)
-class WithoutEntities:
-    """The candidates of a knowledge base without some entities: one of them plays the emerging one.
+class WithoutEntity:
+    """The candidates of a knowledge base without the entity that plays the emerging one.
 
     The others' priors are rescaled to sum to one.
     """
 
     kb: KnowledgeBase
-    hidden: frozenset[int]
+    entity: int
 
     def candidate_table(
         self, surfaces: Sequence[str], top: int | None = None
@@ -74,7 +72,7 @@ class WithoutEntities:
         return table, values
 
     def _row(self, ids: Int32, priors: Float32) -> tuple[Int32, Float32]:
-        keep = (ids >= 0) & ~np.isin(ids, list(self.hidden))
+        keep = (ids >= 0) & (ids != self.entity)
         ids, priors = ids[keep], priors[keep]
         total = float(priors.sum())
         return ids, priors / total if total > 0 else np.full(len(ids), 1 / max(len(ids), 1))
@@ -148,7 +146,7 @@ def _with_listed_rivals(
     mentions = EncodedMentions(
         documents=flat.documents[rows],
         surfaces=np.zeros(len(rows), dtype=np.int32),
-        gold=np.where(np.isin(group, problem.hidden), OTHER, group)[place].astype(np.int32),
+        gold=group[place],
         words=words,
         context=entity_context(flat, rows, context, SIZES.n_context),
         candidates=np.broadcast_to(rivals, (len(rows), len(rivals))),
@@ -164,10 +162,10 @@ def _with_natural_rivals(
     """Encode mentions whose rivals are the aliases' other meanings, likewise."""
     flat, rows = corpus.flat, problem.rows[set_name]
     # Neither the emerging entity nor any candidate mention is a context of anything.
-    hidden = frozenset({problem.group[0], *problem.hidden})
-    unseen = np.isin(flat.entities, list(hidden)) | corpus.has_text(problem.aliases)
+    entity = problem.group[0]
+    unseen = (flat.entities == entity) | corpus.has_text(problem.aliases)
     context = np.where(unseen, UNKNOWN, flat.entities).astype(np.int32)
-    view = WithoutEntities(kb, hidden)
+    view = WithoutEntity(kb, entity)
     return encode(flat, view, SIZES, rows=rows, context_entities=context), context
 
 
@@ -218,7 +216,7 @@ def _known(
 ) -> Mapping[str, Float32]:
     """Return prior and relatedness of the rivals, (M, C) each."""
     rivals = np.array(problem.rivals, dtype=np.int32)
-    counts = np.array(problem.counts, dtype=np.float64)[np.isin(problem.group, rivals)]
+    counts = kb.entity_counts[rivals].astype(np.float64)
     prior = (counts / max(counts.sum(), 1.0)).astype(np.float32)
     shape = mentions.candidates.shape
     inside = leave_out[:, None] & (mentions.gold[:, None] == rivals)
@@ -308,8 +306,8 @@ class SuiteData:
 
     @cached_property
     def _names(self) -> Mapping[int, list[str]]:
-        settings = self.suite.manifest["settings"].get("names")
-        return unambiguous_names(self.kb, NameSettings(**settings)).by_entity() if settings else {}
+        least = self.suite.manifest["settings"].get("least_link_probability")
+        return unambiguous_names(self.kb, least).by_entity() if least else {}
 
     def masked_names(self, problem: Problem) -> frozenset[str]:
         """Return the words of all names of a conflated group, lower-cased."""
@@ -352,21 +350,12 @@ class SuiteData:
         if not problem.is_conflated:
             return library.surroundings(rows)
         masked = self.masked_in_text(problem)
-        return library.renamed(rows, problem.aliases[0], masked, self._inside)
-
-    @property
-    def _inside(self) -> float:
-        return float(self.suite.manifest["settings"].get("inside", 0.0))
+        return library.renamed(rows, problem.aliases[0], masked)
 
     def entity(self, problem: Problem) -> EmergingEntity:
-        """Return the emerging entity; one that is renamed in the text has no title that tells it.
-
-        Where names are renamed in part, so is its own.
-        """
-        if not problem.is_conflated:
-            return EmergingEntity(problem.title, problem.aliases)
-        before, after = rest_of_name(problem.title.partition(" (")[0]) if self._inside else ("", "")
-        return EmergingEntity(f"{before} {problem.aliases[0]} {after}".strip(), problem.aliases)
+        """Return the emerging entity; one that is renamed has no title that tells it."""
+        name = problem.aliases[0] if problem.is_conflated else problem.title
+        return EmergingEntity(name, problem.aliases)
 
     def masked_words(self, problem: Problem) -> Int32:
         """Return the words of all names of a conflated group that have a number, sorted."""
@@ -406,9 +395,9 @@ def load_problem(
     learning = encode("W")
     neighbours = learning.pile.neighbours
     # The tests' text is looked at with the words of W: what was not learned there is not known.
-    named = [view for view in VIEWS if view.has_vocabulary]
-    for view in named:
-        learning.pile.rows(view)
+    for view in VIEWS:
+        if view.has_vocabulary:
+            learning.pile.rows(view)
     words = learning.pile.vocabularies
     tests = {}
     for name in TEST_SETS:

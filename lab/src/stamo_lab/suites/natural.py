@@ -22,6 +22,8 @@ from stamo.system.files import Int64
 from stamo_lab.suites.conflated import name_entities
 from stamo_lab.suites.corpora import Corpora, OnDocuments, SuiteCorpus, write_corpora
 from stamo_lab.suites.store import (
+    PHI_SHARE,
+    TEST_SHARE,
     Problem,
     SetName,
     Suite,
@@ -32,6 +34,13 @@ from stamo_lab.suites.store import (
     save_problems,
     split_of,
 )
+
+N_ALIASES = 3
+"""The most used names are the aliases; every one of them must be ambiguous."""
+LEAST_ALIAS_SHARE = 0.05
+"""Share of the entity's links that a name needs to be one of its aliases."""
+N_DOCUMENTS, N_TEST = 1000, 200
+"""Documents of W, and of each test set, at most."""
 
 
 @dataclass(frozen=True)
@@ -44,35 +53,21 @@ class NaturalSettings:
     """Documents that mention the entity; the paper's crawl allowed 1000 to 2000."""
     ambiguity: tuple[float, float] = (0.2, 0.8)
     """Share of the candidate mentions that mean the entity."""
-    n_aliases: int = 3
-    """The most used names; every one of them must be ambiguous."""
-    least_alias_share: float = 0.05
-    """Share of the entity's links that a name needs to be one of its aliases."""
     least_rival_links: int = 2
     """Links by which a name must mean something else to be ambiguous."""
-    n_documents: int = 1000
-    """|W| at most."""
-    n_test: int = 200
-    """Test documents of each set at most."""
-    test_share: float = 0.3
-    """Share of the documents that are kept for testing."""
-    phi_share: float = 0.5
-    """Share of the held-out articles that train the linking model and nothing else."""
     least_documents: int = 90
     """Candidate documents that W must have."""
     least_test: int = 5
     """Test mentions that must mean the entity, and that must not."""
     any_title: bool = False
     """Let dates, numbers, lists and common nouns play the emerging entity too."""
-    seed: int = 0
-    """Another one takes other entities and documents; the split stays."""
 
     def __post_init__(self) -> None:
         low, high = self.ambiguity
         if not 0 < low <= high < 1:
             raise SettingsError(f"The ambiguity {self.ambiguity} must lie between 0 and 1.")
-        if self.frequency[0] > self.frequency[1] or not 1 <= self.n_aliases <= 3:
-            raise SettingsError("Give a range of frequencies, and one to three aliases.")
+        if self.frequency[0] > self.frequency[1]:
+            raise SettingsError(f"The frequencies {self.frequency} are no range.")
 
 
 def natural_problems(
@@ -107,9 +102,9 @@ def natural_problems(
         if int(entities[row]) in able:
             own = by_entity.setdefault(int(entities[row]), [])
             own.append((int(texts[row]), int(counts[row])))
-    divide = _Divide(corpora, settings, from_web)
+    divide = _Divide(corpora, from_web)
     problems: list[Problem] = []
-    for entity in sorted(able, key=lambda e: lot("order " + kb.title(e), settings.seed)):
+    for entity in sorted(able, key=lambda e: lot("order " + kb.title(e))):
         if len(problems) == settings.n_entities:
             break
         aliases = _aliases(by_entity.get(entity, []), n_links, settings)
@@ -130,8 +125,8 @@ def _aliases(
     texts: Sequence[tuple[int, int]], n_links: NDArray[Any], settings: NaturalSettings
 ) -> list[int]:
     """Return the most used texts of an entity, none where one of them is not ambiguous."""
-    most = settings.least_alias_share * sum(count for _, count in texts)
-    used = [(text, count) for text, count in texts[: settings.n_aliases] if count >= most]
+    least = LEAST_ALIAS_SHARE * sum(count for _, count in texts)
+    used = [(text, count) for text, count in texts[:N_ALIASES] if count >= least]
     own = sum(count for _, count in used)
     share = own / max(sum(float(n_links[text]) for text, _ in used), 1.0)
     ambiguous = all(n_links[text] - count >= settings.least_rival_links for text, count in used)
@@ -142,19 +137,19 @@ def _aliases(
 class _Divide:
     """Divides the candidate mentions of an entity into W and the test sets, by document."""
 
-    def __init__(self, corpora: Corpora, settings: NaturalSettings, from_web: bool) -> None:
-        self._corpora, self._settings, self._from_web = corpora, settings, from_web
+    def __init__(self, corpora: Corpora, from_web: bool) -> None:
+        self._corpora, self._from_web = corpora, from_web
         titles = corpora.wiki.titles
-        for_test = are_drawn(("test " + title for title in titles), settings.test_share)
-        for_phi = are_drawn(("phi " + title for title in titles), settings.phi_share)
+        for_test = are_drawn(("test " + title for title in titles), TEST_SHARE)
+        for_phi = are_drawn(("phi " + title for title in titles), PHI_SHARE)
         counted, numbers = corpora.wiki.counted, range(corpora.web.flat.n_documents)
-        self._web_test = are_drawn((f"document {i}" for i in numbers), settings.test_share)
+        self._web_test = are_drawn((f"document {i}" for i in numbers), TEST_SHARE)
         self._wiki_test = np.where(counted, for_test | from_web, ~for_phi)
         self._wiki_w = counted & ~for_test
 
     def problem(self, title: str, entity: int, aliases: tuple[str, ...]) -> Problem:
-        rng = np.random.default_rng(lot(f"natural {title}", self._settings.seed))
-        corpora, settings = self._corpora, self._settings
+        rng = np.random.default_rng(lot(f"natural {title}"))
+        corpora = self._corpora
         wiki, web = (_named(corpus, title, aliases) for corpus in (corpora.wiki, corpora.web))
         in_wiki, in_web = corpora.wiki.flat.documents[wiki], corpora.web.flat.documents[web]
         rows: dict[SetName, Int64] = {
@@ -166,12 +161,12 @@ class _Divide:
         for name, found in rows.items():
             is_web = name == "test-web" or (name == "W" and self._from_web)
             flat = (corpora.web if is_web else corpora.wiki).flat
-            n = settings.n_documents if name == "W" else settings.n_test
+            n = N_DOCUMENTS if name == "W" else N_TEST
             documents = flat.documents[found]
             chosen = rng.permutation(np.unique(documents))[:n]
             rows[name] = found[np.isin(documents, chosen)]
             gold[name] = (flat.entities[rows[name]] != entity).astype(np.int64)
-        return Problem(title, split_of(title), aliases, (entity,), (0.0,), rows, gold)
+        return Problem(title, split_of(title), aliases, (entity,), rows, gold)
 
 
 def _named(corpus: SuiteCorpus, title: str, aliases: tuple[str, ...]) -> Int64:

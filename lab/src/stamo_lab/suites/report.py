@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +21,6 @@ from stamo_lab.metrics import Summary
 from stamo_lab.suites.cells import RUN, read_results, read_run
 from stamo_lab.suites.store import SetName
 from stamo_lab.tables import INTER_ROWS, Results, outcome_of, shared_sizes, size_summary
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 CONVERGENCE_ROWS = ("self-training", "self-training+intra", "self-training+inter", "stamo")
 LABEL_BY_METRIC = {
@@ -71,106 +69,115 @@ def _at(row: Mapping[str, Any], slot: int, set_name: SetName) -> Mapping[str, An
     return None if before is None else row["curve"][str(before)].get(set_name)
 
 
-def draw_convergence(results: Results, path: Path) -> bool:
-    """Draw every metric on every test set as slots progress; False without such results."""
-    sets = results.test_sets
+@dataclass(frozen=True)
+class Panel:
+    """Curves to be drawn together: the values over slots or over numbers of labels."""
+
+    title: str
+    x: str
+    y: str
+    curves: Mapping[str, Mapping[int, float]]
+
+
+def convergence_panels(results: Results) -> list[list[Panel]]:
+    """Return every metric on every test set as slots progress; the default is a level line."""
     slots = watched_slots(results, CONVERGENCE_ROWS)
-    if not slots:
-        return False
     problems = shared_problems(results, CONVERGENCE_ROWS)
-    curves = {(m, s): curve(results, m, s, slots, problems) for m in CONVERGENCE_ROWS for s in sets}
-    axes = _grid(len(sets), len(LABEL_BY_METRIC))
-    for i, name in enumerate(sets):
-        for j, metric in enumerate(LABEL_BY_METRIC):
-            panel = axes[i][j]
-            for method in CONVERGENCE_ROWS:
-                points = curves[method, name]
-                values = [100 * getattr(s, metric) for s in points.values()]
-                if points:
-                    panel.plot(list(points), values, label=method)
-            default = results.summary("default", "deeped", name, results.n_labels())
-            if default is not None:
-                panel.axhline(100 * getattr(default, metric), ls="--", c="black", label="default")
-            _label(panel, f"{name}: {LABEL_BY_METRIC[metric]}", "slot t", "%")
-    _save(axes, path)
-    return True
+    rows = []
+    for name in results.test_sets if slots else ():
+        found = {m: curve(results, m, name, slots, problems) for m in CONVERGENCE_ROWS}
+        if default := results.summary("default", "deeped", name, results.n_labels()):
+            found["default"] = dict.fromkeys(slots, default)
+        rows.append(
+            [
+                Panel(f"{name}: {label}", "slot t", "%", _values(found, metric))
+                for metric, label in LABEL_BY_METRIC.items()
+            ]
+        )
+    return rows
 
 
-def draw_ablation(results: Results, path: Path) -> bool:
-    """Draw average F1 and AUC as slots progress without each part of inter-slot optimisation."""
+def ablation_panels(results: Results) -> list[list[Panel]]:
+    """Return average F1 and AUC as slots progress without each part of inter-slot optimisation."""
     slots = watched_slots(results, INTER_ROWS[1:])
-    if not slots:
-        return False
     problems = shared_problems(results, INTER_ROWS)
-    axes = _grid(1, len(DRAWN))
-    for method in INTER_ROWS:
-        curves = [curve(results, method, name, slots, problems) for name in results.test_sets]
-        if all(curves):
-            for panel, metric in zip(axes[0], DRAWN, strict=True):
-                values = [np.mean([getattr(c[slot], metric) for c in curves]) for slot in slots]
-                panel.plot(slots, 100 * np.array(values), label=method)
-    for panel, metric in zip(axes[0], DRAWN, strict=True):
-        title = f"inter-slot ({len(problems)} entities)"
-        _label(panel, title, "slot t", f"average {LABEL_BY_METRIC[metric]}, %")
-    _save(axes, path)
-    return True
+    title, panels = f"inter-slot ({len(problems)} entities)", []
+    for metric in DRAWN if slots else ():
+        means = {}
+        for method in INTER_ROWS:
+            sets = [curve(results, method, name, slots, problems) for name in results.test_sets]
+            if all(sets):
+                means[method] = {
+                    slot: 100 * float(np.mean([getattr(s[slot], metric) for s in sets]))
+                    for slot in slots
+                }
+        panels.append(Panel(title, "slot t", f"average {LABEL_BY_METRIC[metric]}, %", means))
+    return [panels] if panels else []
 
 
-def draw_labelled_size(results: Results, path: Path) -> bool:
-    """Draw F1 and AUC by the number of labelled documents."""
-    sets = results.test_sets
+def size_panels(results: Results) -> list[list[Panel]]:
+    """Return F1 and AUC by the number of labelled documents."""
     sizes, problems = shared_sizes(results, SIZE_ROWS, "deeped")
-    if len(sizes) < 2:
+    rows: list[list[Panel]] = []
+    for metric in DRAWN if len(sizes) > 1 else ():
+        rows.append([])
+        for name in results.test_sets:
+            found = {
+                method: {
+                    n: summary
+                    for n in sizes
+                    if (summary := size_summary(results, method, "deeped", name, n, problems))
+                }
+                for method in SIZE_ROWS
+            }
+            title, y = f"{name} ({len(problems)} entities)", f"{LABEL_BY_METRIC[metric]}, %"
+            rows[-1].append(Panel(title, "|L|", y, _values(found, metric)))
+    return rows
+
+
+def _values(
+    curves: Mapping[str, Mapping[int, Summary]], metric: str
+) -> dict[str, dict[int, float]]:
+    return {
+        name: {x: 100 * getattr(summary, metric) for x, summary in points.items()}
+        for name, points in curves.items()
+        if points
+    }
+
+
+def draw(rows: Sequence[Sequence[Panel]], path: Path) -> bool:
+    """Draw rows of panels with one legend; return whether there was anything to draw."""
+    if not rows:
         return False
-    axes = _grid(len(DRAWN), len(sets))
-    for j, name in enumerate(sets):
-        for method in SIZE_ROWS:
-            found = {n: size_summary(results, method, "deeped", name, n, problems) for n in sizes}
-            points = {n: summary for n, summary in found.items() if summary is not None}
-            for i, metric in enumerate(DRAWN):
-                values = [100 * getattr(summary, metric) for summary in points.values()]
-                if points:
-                    axes[i][j].plot(list(points), values, marker="o", label=method)
-        for i, metric in enumerate(DRAWN):
-            axes[i][j].set_xscale("log")
-            axes[i][j].set_xticks(sizes, [str(n) for n in sizes])
-            axes[i][j].minorticks_off()
-            title = f"{name} ({len(problems)} entities)"
-            _label(axes[i][j], title, "|L|", f"{LABEL_BY_METRIC[metric]}, %")
-    _save(axes, path)
-    return True
-
-
-def _grid(n_rows: int, n_columns: int) -> list[list[Axes]]:
     from matplotlib.figure import Figure  # slow to import, and only needed here
 
-    figure = Figure(figsize=(max(4 * n_columns, 6), 3 * n_rows), layout="constrained")
-    axes = figure.subplots(n_rows, n_columns, squeeze=False)
-    return [list(row) for row in axes]
-
-
-def _label(panel: Axes, title: str, x: str, y: str) -> None:
-    panel.set_title(title, fontsize=9)
-    panel.set_xlabel(x, fontsize=8)
-    panel.set_ylabel(y, fontsize=8)
-    panel.tick_params(labelsize=8)
-    panel.grid(alpha=0.3)
-
-
-def _save(axes: Sequence[Sequence[Axes]], path: Path) -> None:
-    figure = axes[0][0].get_figure(root=True)
-    assert figure is not None
+    size = max(4 * len(rows[0]), 6), 3 * len(rows)
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(len(rows), len(rows[0]), squeeze=False)
+    for drawn, panel in zip(axes.flat, (p for row in rows for p in row), strict=True):
+        for label, points in panel.curves.items():
+            drawn.plot(list(points), list(points.values()), marker=".", label=label)
+        if panel.x == "|L|":
+            sizes = sorted({n for points in panel.curves.values() for n in points})
+            drawn.set_xscale("log")
+            drawn.set_xticks(sizes, [str(n) for n in sizes])
+            drawn.minorticks_off()
+        drawn.set_title(panel.title, fontsize=9)
+        drawn.set_xlabel(panel.x, fontsize=8)
+        drawn.set_ylabel(panel.y, fontsize=8)
+        drawn.tick_params(labelsize=8)
+        drawn.grid(alpha=0.3)
     handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside lower center", ncols=min(3, 2 * len(axes[0])), fontsize=8
-    )
+    n_columns = min(3, 2 * len(rows[0]))
+    figure.legend(handles, labels, loc="outside lower center", ncols=n_columns, fontsize=8)
     figure.savefig(path, dpi=120, metadata={"Software": None})
+    return True
 
 
 FIGURES = {
-    "convergence.png": draw_convergence,
-    "ablation.png": draw_ablation,
-    "labelled-size.png": draw_labelled_size,
+    "convergence.png": convergence_panels,
+    "ablation.png": ablation_panels,
+    "labelled-size.png": size_panels,
 }
 
 
@@ -191,8 +198,7 @@ def report_tables(results: Results) -> list[Table]:
     tables: list[Table] = []
     for model in results.models:
         tables += [made.main_table(results, model), made.printed_table(3, model)]
-        tables += [made.gap_table(results, model), made.comparison_table(results, model)]
-        tables.append(made.pile_table(results, model))
+        tables += [made.comparison_table(results, model), made.pile_table(results, model)]
     for number, methods in ((4, INTER_ROWS), (5, made.FEATURE_ROWS)):
         ablation = made.ablation_table(results, number, methods)
         if ablation.rows:
@@ -238,7 +244,7 @@ def write_suite_report(out: Path) -> list[Table]:
     results = Results(tuple(rows))
     about = read_run(out)
     tables = report_tables(results)
-    drawn = [name for name, draw in FIGURES.items() if draw(results, out / name)]
+    drawn = [name for name, panels in FIGURES.items() if draw(panels(results), out / name)]
     n_problems = len({row["problem"] for row in rows})
     heading = f"{about['suite']}: {n_problems} emerging entities ({about['settings']['split']})"
     failed = (f"{row['method']} ({row['model']})" for row in rows if row.get("error"))
@@ -246,21 +252,7 @@ def write_suite_report(out: Path) -> list[Table]:
         "suite": about["suite"],
         "n_problems": n_problems,
         "summaries": made.as_values(results),
-        "default_gains": _gains(results),
         "tables": [vars(table) for table in tables],
     }
     write_run_report(out, heading, tables, failed, values, drawn)
     return tables
-
-
-def _gains(results: Results) -> dict[str, Any]:
-    """Return the paired gains of the default as plain values."""
-    gains: dict[str, Any] = {}
-    for model in results.models:
-        for other in made.COMPARED:
-            for name in results.test_sets:
-                found = made.compare(results, model, name, "default", other)
-                if found:
-                    gaps = {metric: vars(found[metric]) for metric in made.BESIDE}
-                    gains.setdefault(model, {}).setdefault(other, {})[name] = gaps
-    return gains

@@ -67,9 +67,7 @@ class RunSettings(CellSettings):
     methods: tuple[str, ...] = expand_names(["all"], METHODS)
     models: tuple[str, ...] = ("deeped", "yamada")
     n_seeds: int = 3
-    """Draws of labels."""
-    n_slow_seeds: int = 1
-    """Draws for methods with many slots of intra-slot optimisation."""
+    """Draws of labels; one for methods with many slots of intra-slot optimisation."""
     n_labels: int = 20
     """|L|."""
     label_sizes: tuple[int, ...] = LABEL_SIZES
@@ -81,7 +79,7 @@ class RunSettings(CellSettings):
     def __post_init__(self) -> None:
         check_names("methods", self.methods, METHODS)
         check_names("models", self.models, MODELS)
-        if min(self.n_seeds, self.n_slow_seeds, self.n_labels) < 1:
+        if min(self.n_seeds, self.n_labels) < 1:
             raise SettingsError("Give at least one seed and one label.")
         if self.n_problems is not None and self.n_problems < 1:
             raise SettingsError(f"Give at least one entity to run, not {self.n_problems}.")
@@ -109,7 +107,7 @@ def plan(settings: RunSettings) -> list[Cell]:
         for name in settings.methods
         if model == "deeped" or not METHODS[name].ablates
         for n_labels in [settings.n_labels if METHODS[name].uses_labels else 0]
-        for seed in _seeds(METHODS[name], settings, min(settings.n_seeds, settings.n_slow_seeds))
+        for seed in _seeds(METHODS[name], settings)
     ]
     if "deeped" in settings.models:  # the paper shows the figure for DeepED
         cells += [
@@ -117,14 +115,13 @@ def plan(settings: RunSettings) -> list[Cell]:
             for n_labels in settings.label_sizes
             for name in SIZED_METHODS
             if name in settings.methods
-            for seed in _seeds(METHODS[name], settings, settings.n_slow_seeds)
+            for seed in _seeds(METHODS[name], settings)
         ]
     return list(dict.fromkeys(cells))
 
 
-def _seeds(method: Method, settings: RunSettings, n_slow: int) -> range:
-    n_seeds = n_slow if method.is_slow else settings.n_seeds
-    return range(settings.seed, settings.seed + (n_seeds if method.uses_labels else 1))
+def _seeds(method: Method, settings: RunSettings) -> range:
+    return range(settings.n_seeds if method.uses_labels and not method.is_slow else 1)
 
 
 @cache
@@ -237,11 +234,11 @@ def run_suite(
     )
 
 
-def expand_methods(names: Sequence[str], *, bert: bool = False) -> tuple[str, ...]:
+def expand_methods(names: Sequence[str]) -> tuple[str, ...]:
     """Return the methods that some words name.
 
     `all` is everything but BERT, what reads with the encoder, and the published quirks one by one,
     which `quirks` names.
     """
     quirks = [name for name in METHODS if name.endswith(tuple(f" with {q}" for q in QUIRKS))]
-    return expand_names([*names, *["bert"] * bert], METHODS, quirks=quirks)
+    return expand_names(names, METHODS, quirks=quirks)

@@ -15,8 +15,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from stamo.errors import ArtifactMismatchError, SuiteError
 from stamo.kb.base import KnowledgeBase
@@ -24,10 +22,13 @@ from stamo.kb.manifest import sha256_of
 from stamo.system.files import RESULT_DIR, Bools, DirectoryKind, Int64, staged_directory
 
 SetName = Literal["W", "test-web", "test-wiki"]
-SETS: tuple[SetName, ...] = ("W", "test-web", "test-wiki")
 TEST_SETS: tuple[SetName, ...] = ("test-web", "test-wiki")
 SplitName = Literal["development", "held-out", "training"]
 SPLITS: tuple[SplitName, ...] = ("development", "held-out", "training")
+TEST_SHARE = 0.3
+"""Share of the documents that W has nothing of."""
+PHI_SHARE = 0.5
+"""Share of the held-out articles that train the linking model of natural names and nothing else."""
 
 
 def stable_hash(text: str, modulus: int) -> int:
@@ -36,9 +37,9 @@ def stable_hash(text: str, modulus: int) -> int:
     return int.from_bytes(digest, "big") % modulus
 
 
-def lot(text: str, seed: int) -> int:
-    """Return a number that depends on a text and a seed."""
-    return stable_hash(f"{seed} {text}" if seed else text, 2**62)
+def lot(text: str) -> int:
+    """Return a seed, or a place in an order, that depends on the text only."""
+    return stable_hash(text, 2**62)
 
 
 def are_drawn(texts: Iterable[str], share: float) -> Bools:
@@ -62,16 +63,11 @@ class Problem:
     group: tuple[int, ...]
     """The emerging entity first, then its rivals; the emerging entity alone where the rivals are
     whatever else the knowledge base knows under the aliases."""
-    counts: tuple[float, ...]
-    """How often the dump links each entity of the group; the rivals' priors."""
     rows: dict[SetName, Int64]
     """Mentions of each set, as row numbers of the set's flat corpus."""
     gold: dict[SetName, Int64]
     """Place in the group of each mention's entity, 0 for the emerging one; in a problem without
     listed rivals 1 stands for any other entity."""
-    hidden: tuple[int, ...] = ()
-    """Entities hidden together with the emerging one: likely redirects to it, or rivals that the
-    knowledge base does not know."""
 
     @property
     def is_conflated(self) -> bool:
@@ -80,12 +76,12 @@ class Problem:
 
     @property
     def rivals(self) -> tuple[int, ...]:
-        """Return the listed rivals that the knowledge base knows."""
-        return tuple(e for e in self.group[1:] if e not in self.hidden)
+        """Return the listed rivals."""
+        return self.group[1:]
 
 
-FORMAT_VERSION = 1
-MENTIONS, PROBLEMS, SUITE_MANIFEST = "mentions.parquet", "problems.json", "manifest.json"
+FORMAT_VERSION = 2
+PROBLEMS, SUITE_MANIFEST = "problems.json", "manifest.json"
 
 
 P = TypeVar("P")
@@ -129,27 +125,15 @@ def save_problems(
 ) -> None:
     """Write problems and manifest; the manifest comes last, so that it vouches for the rest."""
     described = [
-        {
-            "title": p.title,
-            "split": p.split,
-            "aliases": list(p.aliases),
+        vars(p)
+        | {
             "group": kb.titles(p.group),
-            "counts": list(p.counts),
-            "hidden": list(p.hidden),
+            "rows": {name: rows.tolist() for name, rows in p.rows.items()},
+            "gold": {name: gold.tolist() for name, gold in p.gold.items()},
         }
         for p in problems
     ]
-    (directory / PROBLEMS).write_text(json.dumps(described, ensure_ascii=False, indent=1))
-    columns: dict[str, list[Any]] = {"problem": [], "set": [], "row": [], "gold": []}
-    for number, problem in enumerate(problems):
-        for place, name in enumerate(SETS):
-            rows = problem.rows[name]
-            columns["problem"].append(np.full(len(rows), number, dtype=np.int32))
-            columns["set"].append(np.full(len(rows), place, dtype=np.int8))
-            columns["row"].append(rows)
-            columns["gold"].append(problem.gold[name].astype(np.int32))
-    table = pa.table({name: np.concatenate(parts) for name, parts in columns.items()})
-    pq.write_table(table, directory / MENTIONS, compression="zstd")
+    (directory / PROBLEMS).write_text(json.dumps(described, ensure_ascii=False))
     counts = {split: sum(p.split == split for p in problems) for split in SPLITS}
     write_manifest(directory, {**manifest, "counts": counts}, kb)
 
@@ -166,7 +150,19 @@ def write_manifest(directory: Path, manifest: Mapping[str, Any], kb: KnowledgeBa
 
 def open_suite(path: Path, kb: KnowledgeBase) -> Suite:
     """Open a suite and check that it is complete, unchanged and made with this knowledge base."""
-    return Suite(path, read_manifest(path, kb), tuple(_read_problems(path, kb)))
+    manifest = read_manifest(path, kb)
+    problems = tuple(
+        Problem(
+            title=described["title"],
+            split=described["split"],
+            aliases=tuple(described["aliases"]),
+            group=tuple(kb.entity_ids(described["group"]).tolist()),
+            rows={name: np.array(rows, np.int64) for name, rows in described["rows"].items()},
+            gold={name: np.array(gold, np.int64) for name, gold in described["gold"].items()},
+        )
+        for described in json.loads((path / PROBLEMS).read_text())
+    )
+    return Suite(path, manifest, problems)
 
 
 def kind_of(path: Path) -> str:
@@ -206,33 +202,6 @@ def _no_suite(path: Path, error: Exception) -> SuiteError:
     return SuiteError(
         f"{path} is no complete suite ({error}); make one with `stamo-lab suite make`."
     )
-
-
-def _read_problems(path: Path, kb: KnowledgeBase) -> list[Problem]:
-    table = pq.read_table(path / MENTIONS)
-    columns = {name: table[name].to_numpy() for name in ("problem", "set", "row", "gold")}
-    problems = []
-    for number, described in enumerate(json.loads((path / PROBLEMS).read_text())):
-        here = columns["problem"] == number
-        rows: dict[SetName, Any] = {}
-        gold: dict[SetName, Any] = {}
-        for place, name in enumerate(SETS):
-            chosen = here & (columns["set"] == place)
-            rows[name] = columns["row"][chosen].astype(np.int64)
-            gold[name] = columns["gold"][chosen].astype(np.int64)
-        problems.append(
-            Problem(
-                title=described["title"],
-                split=described["split"],
-                aliases=tuple(described.get("aliases") or [described["name"]]),
-                group=tuple(kb.entity_ids(described["group"]).tolist()),
-                counts=tuple(described["counts"]),
-                hidden=tuple(described.get("hidden", ())),
-                rows=rows,
-                gold=gold,
-            )
-        )
-    return problems
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from stamo.errors import SuiteError
 from stamo.features.mentions import FlatCorpus, Surroundings
 from stamo.system.files import Bools, Int32, Int64
 from stamo_lab.bert import MENTION, CrossEncoder, Description, Example
-from stamo_lab.suites.store import Problem, SetName, stable_hash
+from stamo_lab.suites.store import Problem, SetName
 
 if TYPE_CHECKING:
     from stamo_lab.suites.encode import LoadedProblem, SuiteData
@@ -75,35 +75,17 @@ class Library:
         parts = [self.around(row, N_AROUND) for row in rows.tolist()]
         return _joined(parts)
 
-    def renamed(
-        self, rows: Int64, name: str, masked: frozenset[str], inside: float
-    ) -> Surroundings:
+    def renamed(self, rows: Int64, name: str, masked: frozenset[str]) -> Surroundings:
         """Return where mentions stand after all of them were renamed to one shared name.
 
-        Args:
-            rows: The mentions.
-            name: What stands in their place.
-            masked: Words to cut out of the text around them, lower-cased.
-            inside: Share of the mentions of several words that stay inside a longer name: only
-                their first or their last word is renamed.
+        `masked` are lower-cased words that are cut out of the text around them.
         """
         parts = []
         for row in rows.tolist():
-            before, own, after = self.around(row, N_AROUND)
+            before, _, after = self.around(row, N_AROUND)
             before, after = cut_words(before, masked), cut_words(after, masked)
-            is_inside = stable_hash(f"inside {row}", 1000) < 1000 * inside
-            first, last = rest_of_name(own) if is_inside else ("", "")
-            parts.append((f"{before} {first}".rstrip() + " ", name, f" {last} {after}"))
+            parts.append((f"{before} ", name, f" {after}"))
         return _joined(parts)
-
-
-def rest_of_name(name: str) -> tuple[str, str]:
-    """Return the words before and after the one that is renamed: by lot the first or the last."""
-    words = name.split()
-    if len(words) < 2:
-        return "", ""
-    is_first = stable_hash(f"renamed {name}", 2)
-    return ("", " ".join(words[1:])) if is_first else (" ".join(words[:-1]), "")
 
 
 def cut_words(text: str, masked: frozenset[str]) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from stamo.errors import ArtifactMismatchError, SuiteError
+from stamo.errors import SuiteError
 from stamo.features.base import Array, Feature, Rows, Theta
 from stamo.features.embedding import Tables
 from stamo.features.mentions import UNKNOWN, EncodedMentions, EncodingSettings
@@ -29,10 +29,10 @@ from stamo.models.store import TrainedModel, make_model
 from stamo.models.train import TrainingArgs, calibrate, encode_held_out, train
 from stamo.system.files import Float32
 from stamo.system.processes import Workers
-from stamo_lab.bert import BertArgs, fine_tune, load_cross_encoder, tuned_args
+from stamo_lab.bert import fine_tune, load_cross_encoder
 from stamo_lab.suites.cells import Place
 from stamo_lab.suites.encode import SuiteData, encode_problem
-from stamo_lab.suites.store import Problem, Suite, are_drawn, open_suite
+from stamo_lab.suites.store import PHI_SHARE, Problem, Suite, are_drawn, open_suite
 from stamo_lab.suites.texts import Texts
 
 if TYPE_CHECKING:
@@ -132,10 +132,9 @@ def _encode_names(data: SuiteData, model: Model, args: TrainingArgs) -> EncodedM
     """
     encoding = EncodingSettings(n_candidates=args.n_candidates)
     mentions, _ = encode_held_out(data.kb, model, encoding, args.seed)
-    phi_share = float(data.suite.manifest["settings"]["phi_share"])
     batches = data.kb.articles(held_out=True, columns=["title"])
     titles = (title for batch in batches for title in batch["title"].to_pylist())
-    for_phi = are_drawn(("phi " + title for title in titles), phi_share)
+    for_phi = are_drawn(("phi " + title for title in titles), PHI_SHARE)
     emerging = np.array([problem.group[0] for problem in data.suite.problems], dtype=np.int32)
     keep = for_phi[mentions.documents] & ~np.isin(mentions.candidates, emerging).any(axis=1)
     return mentions.take(np.flatnonzero(keep))
@@ -148,7 +147,6 @@ def _with_dummy(problem: Problem, n: int) -> Problem:
     return replace(
         problem,
         group=(UNKNOWN, *problem.group),
-        counts=(0.0, *problem.counts),
         rows=rows,
         gold=gold,
     )
@@ -209,20 +207,11 @@ def train_models(
         place = Place(suite.path, kb.path, out)
         with Workers(min(n_workers or os.cpu_count() or 1, len(missing))) as workers:
             list(workers.map(partial(_train_model, place), [(m, wanted[m]) for m in missing]))
-    if "bert" in settings.methods and not _is_tuned(out / BERT, settings.bert):
+    if "bert" in settings.methods and not (out / BERT).is_file():
         on_model("bert")
         texts = Texts(SuiteData.load(suite, kb))
         examples = list(texts.examples(np.random.default_rng(settings.bert.seed)))
         fine_tune(load_cross_encoder(settings.bert), examples).save(out / BERT)
-
-
-def _is_tuned(path: Path, args: BertArgs) -> bool:
-    """Return whether BERT is there; refuse one that was fine-tuned in another way."""
-    if path.is_file() and tuned_args(path) != args:
-        raise ArtifactMismatchError(
-            f"{path} was fine-tuned with other settings; choose another directory or delete it."
-        )
-    return path.is_file()
 
 
 def _train_model(place: Place, wanted: tuple[str, str | None]) -> None:

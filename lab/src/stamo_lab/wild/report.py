@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from stamo.errors import SuiteError
-from stamo.evaluation.intervals import (
-    Interval,
-    bootstrap,
-    expected_calibration_error,
-    wilson,
-)
+from stamo.evaluation.intervals import Interval, expected_calibration_error
 from stamo.evaluation.tables import Table
 from stamo.system.files import Float64
-from stamo_lab.metrics import area_under_curve
+from stamo_lab.metrics import area_under_curve, estimate_difference
 from stamo_lab.suites.cells import Row, finite, read_results
 from stamo_lab.suites.report import write_run_report
 from stamo_lab.wild.load import ADVISOR, IN_HALF
@@ -34,24 +28,19 @@ MethodRows = Sequence[Row]
 """The results of one method over entities and draws."""
 
 # What each entity adds to the sums that every metric is made of.
-_F1, _N_F1, _HITS, _LINKED, _GOLD, _AUC, _N_AUC, _STOLEN, _OTHER, _STOLEN_ALL, _OTHER_ALL = range(
-    11
-)
-_N_SUMS = 11
+_F1, _N_F1, _HITS, _LINKED, _GOLD, _AUC, _N_AUC, _STOLEN, _OTHER = range(9)
 
 
 def _sums(rows: MethodRows) -> Float64:
-    """Return the sums of one entity, (11,); F1 is its mean over the draws."""
-    sums, f1s = np.zeros(_N_SUMS), []
+    """Return the sums of one entity, (9,); F1 is its mean over the draws."""
+    sums, f1s = np.zeros(9), []
     for row in rows:
-        gold, linked = np.array(row["gold"], dtype=bool), np.array(row["linked"], dtype=bool)
-        stolen, other = float((linked & ~gold).sum()), float((~gold).sum())
-        sums[[_STOLEN_ALL, _OTHER_ALL]] += stolen, other
         if row["n_positive"] < LEAST_POSITIVES:
             continue
+        gold, linked = np.array(row["gold"], dtype=bool), np.array(row["linked"], dtype=bool)
         hits = float((gold & linked).sum())
         sums[[_HITS, _LINKED, _GOLD]] += hits, float(linked.sum()), float(gold.sum())
-        sums[[_STOLEN, _OTHER]] += stolen, other
+        sums[[_STOLEN, _OTHER]] += float((linked & ~gold).sum()), float((~gold).sum())
         if gold.any():  # otherwise all positives are labels, and there is nothing to find
             f1s.append(2 * hits / float(linked.sum() + gold.sum()))
         auc = area_under_curve(np.array(row["probability"]), gold)
@@ -68,61 +57,41 @@ def _ratio(part: Float64, whole: Float64) -> Float64:
 
 
 Metric = Callable[[Float64], Float64]
-"""Turns sums, (n, 11), into values, (n,)."""
+"""Turns sums, (n, 9), into values, (n,)."""
 METRIC_OF_SUMS: Mapping[str, Metric] = {
     "macro F1": lambda sums: _ratio(sums[..., _F1], sums[..., _N_F1]),
     "micro F1": lambda sums: _ratio(2 * sums[..., _HITS], sums[..., _LINKED] + sums[..., _GOLD]),
     "AUC": lambda sums: _ratio(sums[..., _AUC], sums[..., _N_AUC]),
     "stolen": lambda sums: _ratio(sums[..., _STOLEN], sums[..., _OTHER]),
-    "stolen, all": lambda sums: _ratio(sums[..., _STOLEN_ALL], sums[..., _OTHER_ALL]),
 }
-"""`stolen` is the share of other meanings' mentions that are linked to the entity: of the entities
-with enough positives, and of all."""
+"""Of the entities with enough positives; `stolen` is the share of other meanings' mentions that are
+linked to the entity."""
 
 
-@dataclass(frozen=True)
-class Trust:
-    """How far the shown probabilities can be trusted, over all entities and draws."""
+def trust(rows: MethodRows) -> dict[str, float]:
+    """Measure how far the shown probabilities can be trusted, over all entities and draws.
 
-    ece: float
-    n_sure: int
-    """Links with a probability of .9 and more."""
-    sure: float
-    """Share of them that is right."""
-    n_likely: int
-    """Links with a probability from .5 to .9."""
-    likely: float
-
-
-def trust(rows: MethodRows) -> Trust:
-    """Measure calibration: ECE in ten bins, and how often links of a probability are right."""
+    That is the ECE in ten bins, and how many links with a probability of .9 and more ("sure") and
+    from .5 to .9 ("likely") there are, and the share of each that is right.
+    """
     p = np.array([x for row in rows for x in row["probability"]], dtype=np.float64)
     gold = np.array([x for row in rows for x in row["gold"]], dtype=bool)
     linked = np.array([x for row in rows for x in row["linked"]], dtype=bool)
     sure, likely = linked & (p >= SURE), linked & (p >= 0.5) & (p < SURE)
-    return Trust(
-        ece=expected_calibration_error(p, gold),
-        n_sure=int(sure.sum()),
-        sure=float(gold[sure].mean()) if sure.any() else float("nan"),
-        n_likely=int(likely.sum()),
-        likely=float(gold[likely].mean()) if likely.any() else float("nan"),
-    )
+    found = {"ece": expected_calibration_error(p, gold)}
+    for name, links in (("sure", sure), ("likely", likely)):
+        found[f"n_{name}"] = int(links.sum())
+        found[name] = float(gold[links].mean()) if links.any() else math.nan
+    return found
 
 
-@dataclass(frozen=True)
-class NoneOfThese:
-    """How well "none of these" is told from known namesakes, where the entity is not meant."""
+def none_of_these(rows: MethodRows) -> tuple[int, float, float] | None:
+    """Return how well "none of these" is told from known namesakes, None where no run learned it.
 
-    n: int
-    """Test mentions that are not the entity and are not linked to it, over entities and draws."""
-    share: float
-    """How many of them mean nothing that the knowledge base knows by this name."""
-    right: float
-    """How many are told rightly."""
-
-
-def none_of_these(rows: MethodRows) -> NoneOfThese | None:
-    """Measure the runs whose labels taught "none of these"; None where there are none."""
+    Counted are the test mentions that are not the entity and are not linked to it, over entities
+    and draws: their number, the share that means nothing the knowledge base knows by this name, and
+    the share that is told rightly.
+    """
     found: list[tuple[bool, bool]] = []
     for row in rows:
         if row.get("none") is not None:
@@ -133,52 +102,26 @@ def none_of_these(rows: MethodRows) -> NoneOfThese | None:
     if not found:
         return None
     truth, told = np.array(found).T
-    return NoneOfThese(len(found), float(truth.mean()), float((truth == told).mean()))
+    return len(found), float(truth.mean()), float((truth == told).mean())
 
 
-@dataclass(frozen=True)
-class RateAgreement:
-    """How a rate that cross-validation told agrees with the judged test, over all runs."""
+def agreement(rows: MethodRows) -> dict[str, tuple[float, float]]:
+    """Return precision and recall as cross-validation told them, and as the test has them.
 
-    told: float
-    """Of all labels together, each predicted without itself."""
-    tested: float
-    """Of all test mentions together."""
-    agree: float
-    """Share of the runs in which both rates differ by no more than both samples explain (95 %)."""
-    n_runs: int
-    """Runs that tell and test the rate."""
-
-
-def agreement(rows: MethodRows) -> dict[str, RateAgreement]:
-    """Compare precision and recall on the labels with those on the test, by run."""
-    pairs: dict[str, list[tuple[int, int, int, int]]] = {"precision": [], "recall": []}
+    Told are those of all labels together, each predicted without itself; tested those of all test
+    mentions together.
+    """
+    counts = np.zeros((2, 3))  # told and tested: right links, links, and mentions of e*
     for row in rows:
-        if row.get("left_out") is None:
-            continue
-        gold, linked = np.array(row["gold"], dtype=bool), np.array(row["linked"], dtype=bool)
-        hits, told = int((gold & linked).sum()), row["left_out"]
-        pairs["precision"].append((told[0], told[1], hits, int(linked.sum())))
-        pairs["recall"].append((told[0], told[2], hits, int(gold.sum())))
-    return {name: _agreement(found) for name, found in pairs.items() if found}
-
-
-def _agreement(found: Sequence[tuple[int, int, int, int]]) -> RateAgreement:
-    total = np.array(found).sum(axis=0)
-    both = [(wilson(hits, n), wilson(right, of)) for hits, n, right, of in found if n and of]
-    return RateAgreement(
-        told=float(total[0] / max(total[1], 1)),
-        tested=float(total[2] / max(total[3], 1)),
-        agree=float(np.mean([_may_be_equal(*pair) for pair in both])) if both else math.nan,
-        n_runs=len(both),
-    )
-
-
-def _may_be_equal(a: Interval, b: Interval) -> bool:
-    """Return whether Newcombe's interval of the difference of two shares holds zero."""
-    low, high = (b, a) if a.value > b.value else (a, b)
-    reach = math.hypot(high.value - high.low, low.high - low.value)
-    return high.value - low.value <= reach
+        if row.get("left_out") is not None:
+            gold, linked = np.array(row["gold"], dtype=bool), np.array(row["linked"], dtype=bool)
+            counts += row["left_out"], [(gold & linked).sum(), linked.sum(), gold.sum()]
+    if not counts[0].any():
+        return {}
+    told, tested = counts[:, :1] / np.maximum(counts[:, 1:], 1)
+    return {
+        name: (float(told[i]), float(tested[i])) for i, name in enumerate(("precision", "recall"))
+    }
 
 
 def by_entity(rows: MethodRows) -> dict[str, list[Row]]:
@@ -226,19 +169,10 @@ def f1_of_entities(rows: MethodRows) -> dict[str, float]:
 
 def _estimates(tables: Sequence[Float64], n_samples: int) -> dict[str, Interval]:
     """Return every metric, or its difference between two tables, (entities, sums) each."""
-    columns, found = np.concatenate(tables, axis=1), {}
-    for name, metric in METRIC_OF_SUMS.items():
-        value = partial(_difference, metric, len(tables))
-        rng = np.random.default_rng(0)
-        # A metric that no entity has: there is nothing to resample.
-        is_there = np.isfinite(value(columns.sum(axis=0)))
-        found[name] = bootstrap(columns[: len(columns) * is_there], value, rng, n_samples=n_samples)
-    return found
-
-
-def _difference(metric: Metric, n_tables: int, sums: Float64) -> Float64:
-    first, *others = (metric(part) for part in np.split(sums, n_tables, axis=-1))
-    return np.asarray(first - sum(others))
+    return {
+        name: estimate_difference(metric, tables, n_samples)
+        for name, metric in METRIC_OF_SUMS.items()
+    }
 
 
 Setting = tuple[str, int]
@@ -281,14 +215,14 @@ def method_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table:
     columns = ("method", *METRIC_OF_SUMS, "ECE", "right at p >= .9", "right at .5 to .9", "s")
     rows = []
     for method, own in methods.items():
-        metrics, sure = measure_rows(own), trust(own)
+        metrics, told = measure_rows(own), trust(own)
         rows.append(
             (
                 method,
                 *(str(metric) for metric in metrics.values()),
-                _number(sure.ece),
-                f"{_number(sure.sure)} of {sure.n_sure}",
-                f"{_number(sure.likely)} of {sure.n_likely}",
+                _number(told["ece"]),
+                f"{_number(told['sure'])} of {told['n_sure']}",
+                f"{_number(told['likely'])} of {told['n_likely']}",
                 f"{sum(row['seconds'] for row in own) / len(own):.2f}",
             )
         )
@@ -310,18 +244,18 @@ def gain_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table:
 def agreement_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table:
     """Return how what cross-validation tells agrees with the judged test."""
     rows = [
-        (f"{method}, {rate}", *map(_number, (a.told, a.tested, a.agree)), str(a.n_runs))
+        (f"{method}, {rate}", *map(_number, both))
         for method, own in methods.items()
-        for rate, a in agreement(own).items()
+        for rate, both in agreement(own).items()
     ]
-    columns = ("rate", "told", "tested", "agree within both samples", "runs")
-    return Table(f"What left-out labels tell, {_title(setting)}", columns, tuple(rows))
+    title = f"What left-out labels tell, {_title(setting)}"
+    return Table(title, ("rate", "told", "tested"), tuple(rows))
 
 
 def none_table(setting: Setting, methods: Mapping[str, list[Row]]) -> Table:
     """Return how well "none of these" is told from known namesakes."""
     rows = [
-        (method, str(told.n), *map(_number, (told.share, told.right)))
+        (method, str(told[0]), *map(_number, told[1:]))
         for method, own in methods.items()
         if (told := none_of_these(own)) is not None
     ]
@@ -402,7 +336,7 @@ def _values(results: BySetting) -> dict[str, Any]:
     return {
         _title(setting): {
             method: {name: asdict(metric) for name, metric in measure_rows(rows).items()}
-            | {"trust": asdict(trust(rows))}
+            | {"trust": trust(rows)}
             for method, rows in methods.items()
         }
         for setting, methods in results.items()

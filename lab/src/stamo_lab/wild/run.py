@@ -206,7 +206,7 @@ class WildCell:
 def wild_cells(settings: WildSettings) -> list[WildCell]:
     """Return what is run on each entity; a draw of labels after the other."""
     cells: dict[WildCell, None] = {}
-    seeds = range(settings.seed, settings.seed + settings.n_draws)
+    seeds = range(settings.n_draws)
     for labels_by, seed, size, name in product(
         settings.labels_by, seeds, settings.sizes, settings.methods
     ):
@@ -214,8 +214,7 @@ def wild_cells(settings: WildSettings) -> list[WildCell]:
         n_labels = size if method.uses_labels else 0
         if n_labels or (not method.needs_labels and labels_by == RANDOM):
             # Without labels every draw is the same.
-            own_seed = seed if n_labels else settings.seed
-            cells[WildCell(name, labels_by, n_labels, own_seed)] = None
+            cells[WildCell(name, labels_by, n_labels, seed if n_labels else 0)] = None
     return list(cells)
 
 

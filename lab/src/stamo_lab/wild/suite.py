@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import cache, cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,7 +20,6 @@ from stamo.corpus.types import Corpus, EmergingEntity
 from stamo.errors import CorpusFormatError, SuiteError
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel, load_model
-from stamo.system.processes import Workers
 from stamo.workspace.collect import collect
 from stamo.workspace.documents import DocumentParts
 from stamo.workspace.folder import Workspace
@@ -162,15 +160,6 @@ def _label(row: Mapping[str, str]) -> WildLabel:
     return WildLabel(row["alias"], row["document"], int(row["offset"]), is_entity, sense)
 
 
-ENTITIES_A_PASS = 12
-"""Entities that are collected while the sources are read once."""
-_Job = tuple[int, WildEntity, Sequence[WildLabel]]
-"""The number of an entity in the suite, the entity, and what was judged of it."""
-
-OnEntity = Callable[[int, int], None]
-"""Called with the entities collected so far and their total."""
-
-
 def make_wild(
     kb: KnowledgeBase,
     trained: TrainedModel,
@@ -180,29 +169,28 @@ def make_wild(
     out: Path,
     *,
     overwrite: bool = False,
-    n_workers: int | None = None,
-    on_entity: OnEntity = lambda done, total: None,
 ) -> WildSuite:
-    """Collect the pile of every entity and find the judged mentions in it.
-
-    The sources are read once for every few entities.
-    """
+    """Collect the piles of all entities in one pass, and find the judged mentions in them."""
     if not entities:
         raise SuiteError("There are no entities to make a suite of.")
-    with new_suite(out, overwrite=overwrite) as directory:
+    with new_suite(out, overwrite=overwrite) as directory, TemporaryDirectory() as folder:
         (directory / PILES).mkdir()
         trained.save(directory / MODEL)
-        job = partial(_collect_some, kb.path, directory, sources)
-        jobs = [
-            (number, entity, [w for w in labels if w.alias in {entity.key, *entity.aliases}])
-            for number, entity in enumerate(entities)
+        workspaces = [
+            Workspace.create(
+                Path(folder) / f"{number}",
+                EmergingEntity(given.name, given.aliases, given.about),
+                created_by="suite",
+                at=_CREATED,
+            )
+            for number, given in enumerate(entities)
         ]
-        parts = [jobs[i : i + ENTITIES_A_PASS] for i in range(0, len(jobs), ENTITIES_A_PASS)]
-        problems: list[WildProblem] = []
-        with Workers(min(n_workers or os.cpu_count() or 1, len(parts))) as workers:
-            for found in workers.map(job, parts):
-                problems += found
-                on_entity(len(problems), len(entities))
+        collect(workspaces, sources, kb, trained)
+        problems = []
+        for number, (given, workspace) in enumerate(zip(entities, workspaces, strict=True)):
+            pile = workspace.documents.read()
+            _pile(directory, number).append(pile.documents, state={}, complete=True)
+            problems.append(_judged_problem(given, labels, pile))
         n_judged = sum(len(p.judged) for p in problems)
         if not n_judged:
             raise SuiteError(
@@ -231,47 +219,17 @@ def _pile(directory: Path, number: int) -> DocumentParts:
     return DocumentParts(directory / PILES / f"{number:04d}")
 
 
-@cache
-def _tools(kb_path: Path, model_path: Path) -> tuple[KnowledgeBase, TrainedModel]:
-    """Open what a worker needs, once in each process."""
-    return KnowledgeBase.open(kb_path), load_model(model_path)
-
-
-def _collect_some(
-    kb_path: Path, directory: Path, sources: Sequence[Path], jobs: Sequence[_Job]
-) -> list[WildProblem]:
-    """Collect the piles of some entities as their workspaces would; runs in worker processes."""
-    kb, trained = _tools(kb_path, directory / MODEL)
-    with TemporaryDirectory() as folder:
-        workspaces = [
-            Workspace.create(
-                Path(folder) / f"{number}",
-                EmergingEntity(given.name, given.aliases, given.about),
-                created_by="suite",
-                at=_CREATED,
-            )
-            for number, given, _ in jobs
-        ]
-        collect(workspaces, sources, kb, trained)
-        return [
-            _keep_pile(directory, job, workspace.documents.read())
-            for job, workspace in zip(jobs, workspaces, strict=True)
-        ]
-
-
-def _keep_pile(directory: Path, job: _Job, corpus: Corpus) -> WildProblem:
-    """Keep the pile of one entity, and find its judged mentions there."""
-    number, given, labels = job
-    _pile(directory, number).append(corpus.documents, state={}, complete=True)
+def _judged_problem(given: WildEntity, labels: Sequence[WildLabel], pile: Corpus) -> WildProblem:
+    """Find the judged mentions of an entity in its pile."""
     places = {
         (document.id, mention.start): index
-        for document in corpus
+        for document in pile
         for index, mention in enumerate(document.mentions)
         if mention.surface in given.aliases
     }
     judged = tuple(
         Judged(w.document, places[w.document, w.offset], w.is_entity, w.sense)
         for w in labels
-        if (w.document, w.offset) in places
+        if w.alias in {given.key, *given.aliases} and (w.document, w.offset) in places
     )
     return WildProblem(given.name, given.aliases, given.about, judged)
