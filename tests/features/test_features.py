@@ -15,8 +15,8 @@ from stamo.features.base import Feature, View, encode_features
 from stamo.features.embedding import Contexts, Embedding, MaxMargin
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
-from stamo.features.surface import Surface, surface_similarities
 from stamo.models.correction import VIEWS
+from stamo.models.yamada import Surface, surface_similarities
 from tests.contracts import FeatureContract, implementations
 from tests.features.by_hand import A, B, C, FiveDocuments, label, pile_of, star
 
@@ -266,7 +266,7 @@ def test_names_are_compared_with_titles_and_the_entity():
         lambda: Relatedness(shrinkage=-1.0),
         lambda: Embedding(n_words=1),
         lambda: MaxMargin(n_epochs=0),
-        lambda: MaxMargin(learning_rate=0.0),
+        lambda: MaxMargin(learning_rate=-0.1),
     ],
 )
 def test_settings_out_of_range_are_refused(make):

@@ -165,9 +165,9 @@ def places(*spans):
 def test_next_to_gives_the_nearest_first():
     """Words and signs on either side, also at the edges of a text."""
     first, second, alone = places((0, 10, 14), (0, 31, 35), (1, 0, 4)).next_to()
-    assert first == (("probe", "The"), ("left", "Vesta"))
-    assert second == (("and", ","), ("French", "laughed"))
-    assert alone == ((), ())
+    assert first == (["probe", "The"], ["left", "Vesta"])
+    assert second == (["and", ","], ["French", "laughed"])
+    assert alone == ([], [])
 
 
 def test_windows_cut_between_words():
@@ -188,4 +188,4 @@ def test_a_text_without_spaces_does_not_grow_a_window_for_ever():
 def test_some_mentions_keep_their_texts():
     """What is taken of many mentions stands where it stood."""
     every = places((0, 10, 14), (0, 31, 35), (1, 0, 4))
-    assert every.take(np.array([2])).next_to() == [((), ())]
+    assert every.take(np.array([2])).next_to() == [([], [])]

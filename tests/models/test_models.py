@@ -9,11 +9,10 @@ import torch
 import stamo.models
 from stamo.errors import ModelError
 from stamo.features.prior import Prior
-from stamo.features.surface import surface_similarities
 from stamo.models.base import MASKED, Frozen, Model
 from stamo.models.deeped import DeepED
 from stamo.models.untrained import Untrained
-from stamo.models.yamada import Yamada
+from stamo.models.yamada import Yamada, surface_similarities
 from tests.contracts import ModelContract, implementations
 from tests.synthetic import Q, make_synthetic_pile, make_theta
 

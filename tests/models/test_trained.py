@@ -12,7 +12,7 @@ from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.errors import ArtifactMismatchError, LearningError, ModelError, SettingsError
 from stamo.evaluation.intervals import expected_calibration_error, reliability
 from stamo.features import embedding
-from stamo.features.embedding import LocalVectors, WeightedWords, mean_rows, model_tables
+from stamo.features.embedding import WeightedWords, local_vectors, mean_rows, model_tables
 from stamo.features.mentions import EncodedMentions
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.words import entity_directions
@@ -153,10 +153,10 @@ def test_means_of_few_and_of_many_are_the_same_bits(monkeypatch):
     table = rng.normal(size=(40, 7)).astype(np.float32)
     ids = rng.integers(-1, 40, (30, 9)).astype(np.int32)
     ids[3] = -1
-    vectors = LocalVectors.of(table, ids)
-    few = mean_rows(vectors, ids)
+    vectors, (places,) = local_vectors(table, ids)
+    few = mean_rows(vectors, places)
     monkeypatch.setattr(embedding, "FEW_IDS", 0)
-    assert few.tobytes() == mean_rows(vectors, ids).tobytes()
+    assert few.tobytes() == mean_rows(vectors, places).tobytes()
     real = [row[row >= 0] for row in ids]
     expected = [table[row].mean(axis=0) if len(row) else 0 * table[0] for row in real]
     np.testing.assert_allclose(few, expected, atol=1e-6)

@@ -15,8 +15,7 @@ from stamo.learning.learn import learn as learn_in_memory
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PARTS, score_pack
 from stamo.models.correction import agree, log_odds, margins
-from stamo.packs.pack import EntityPack
-from stamo.packs.theta import SHIFT
+from stamo.packs.pack import SHIFT, EntityPack
 from stamo.workspace.folder import Workspace, open_artifacts, verify_unchanged
 from stamo.workspace.labels import labels_fingerprint
 from stamo.workspace.learn import estimation_pack, read_material

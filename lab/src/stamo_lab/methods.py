@@ -146,7 +146,8 @@ def _supervised(trial: Trial, n_folds: int = 10) -> Answer:
     order = np.random.default_rng(0).permutation(pile.n_documents)[pile.mentions.documents]
     for fold in range(n_folds):
         rows = np.flatnonzero(order % n_folds == fold)
-        without = estimate(sample.without(order % n_folds == fold), model.features)
+        others = np.where(order % n_folds == fold, np.float32(0), sample.counted)
+        without = estimate(replace(sample, counted=others), model.features)
         if len(rows):
             margin[rows] = margins(frozen.take(rows), without, temperature)[:, 0]
     _, vote, size = pile.votes

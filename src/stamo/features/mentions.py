@@ -341,13 +341,6 @@ class Window(NamedTuple):
     end: int
 
 
-class NextTo(NamedTuple):
-    """Words and signs next to a mention, the nearest first; fewer where the text begins or ends."""
-
-    before: tuple[str, ...]
-    after: tuple[str, ...]
-
-
 @dataclass(frozen=True)
 class Surroundings:
     """Where M mentions stand in the texts of their documents."""
@@ -374,14 +367,17 @@ class Surroundings:
             found.append(Window(text[first:last], start - first, end - first))
         return found
 
-    def next_to(self, n: int = 2) -> list[NextTo]:
-        """Return the n words or signs before and after each mention."""
+    def next_to(self, n: int = 2) -> list[tuple[list[str], list[str]]]:
+        """Return the n words or signs before and after each mention, the nearest first.
+
+        They are fewer where the text begins or ends.
+        """
         found = []
         for d, start, end in self.places():
             text = self.texts[d]
             before = _TOKEN.findall(text[max(0, start - _NEAR_CHARACTERS) : start])
             after = _TOKEN.findall(text[end : end + _NEAR_CHARACTERS])
-            found.append(NextTo(tuple(reversed(before[-n:])), tuple(after[:n])))
+            found.append((before[: -n - 1 : -1], after[:n]))
         return found
 
     def places(self) -> Iterator[tuple[int, int, int]]:

@@ -10,15 +10,16 @@ import numpy as np
 
 from stamo.errors import Ranged
 from stamo.features.base import Array, Feature, Theta, library, like, weigh
-from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import Pile, Sample
-from stamo.kb.base import KnowledgeBase
 from stamo.system.files import Float32
 
 
 @dataclass(frozen=True)
 class Prior(Ranged, Feature):
-    """f₁(e, m) = P(e | m); x(m) marks the alias, θ(e*) has one probability for each, (E, A)."""
+    """f₁(e, m) = P(e | m); x(m) marks the alias, θ(e*) has one probability for each, (E, A).
+
+    The priors of known candidates come with the candidates (`stamo.features.mentions.encode`).
+    """
 
     name = "prior"
 
@@ -30,10 +31,6 @@ class Prior(Ranged, Feature):
     False leaves them as counted on Wikipedia, as Eq. 2 is printed."""
 
     ranges: ClassVar = {"smoothing": 0}
-
-    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Float32:
-        """Return P(n | m) of the known candidates, (M, C)."""
-        return mentions.known[self.name]
 
     def rows(self, pile: Pile) -> Float32:
         """Mark the alias that each mention is, (M, A)."""
@@ -56,7 +53,7 @@ class Prior(Ranged, Feature):
     def values(self, theta: Theta, pile: Pile) -> Array:
         """Return P(e | m) of all candidates, (M, C + E)."""
         own = theta[self.name]
-        p = weigh(pile.rows(self), own * like(pile.is_alias.astype(np.float32), own))
+        p = weigh(pile.rows(self), own) * like(pile.is_candidate.astype(np.float32), own)
         known = like(pile.mentions.known[self.name], own)
         p = p.clip(0.0, 1.0)
         if p.shape[1] > 1:

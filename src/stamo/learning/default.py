@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -175,7 +175,8 @@ def left_out_margins(
     margin = margins(frozen, theta, temperature)
     for k in np.unique(part[part >= 0]).tolist():
         mask = part == k
-        without = {**estimate(sample.without(mask), frozen.model.features), **prior}
+        others = replace(sample, counted=np.where(mask, np.float32(0), sample.counted))
+        without = {**estimate(others, frozen.model.features), **prior}
         margin[mask] = margins(frozen.take(np.flatnonzero(mask)), without, temperature)
     return margin
 

@@ -35,8 +35,7 @@ from stamo.learning.algorithm1 import (
 from stamo.learning.default import DefaultArgs, learn_default
 from stamo.models.correction import VIEWS
 from stamo.models.store import TrainedModel
-from stamo.packs.pack import OWN_FIELDS, EntityPack
-from stamo.packs.theta import SHIFT
+from stamo.packs.pack import OWN_FIELDS, SHIFT, EntityPack
 from stamo.system.processes import one_thread
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from stamo.errors import ModelError
-from stamo.features.base import Array, library, like
+from stamo.features.base import Array, library, like, unit
 from stamo.features.embedding import Embedding
 from stamo.features.pile import Pile
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
-from stamo.models.base import Batch, Calibration, Frozen, Model, unit
+from stamo.models.base import Batch, Calibration, Frozen, Model
 
 WITHOUT_WORDS = (0.88, 7.1, 1e-3, 0.0)
 WITH_WORDS = (0.91, 4.3, 1e-3, 3.2)
