@@ -167,13 +167,6 @@ def test_labels_of_one_class_only_give_a_sensible_result(case, run, label):
     assert (float(prior.mean()) > 0.5) == (label == "emerging")
 
 
-def test_an_alias_never_seen_in_l_keeps_a_prior(case, run):
-    """An alias without a label takes the overall share instead of 0."""
-    entity, *_ = case
-    wider = EmergingEntity(entity.id, (*entity.aliases[:2], "Nobody Wrote This"))
-    assert 0.05 < float(run(wider)[0].theta["prior"][0, -1]) < 0.95
-
-
 def test_one_label_speaks_for_its_name_in_the_document(case, world_kb, world_model):
     """Other mentions of the name in a labelled document take its label; contradictions do not."""
     entity, labelled, *_ = case

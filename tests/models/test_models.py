@@ -8,7 +8,6 @@ import torch
 
 import stamo.models
 from stamo.errors import ModelError
-from stamo.features.prior import Prior
 from stamo.models.base import MASKED, Frozen, Model
 from stamo.models.deeped import DeepED
 from stamo.models.untrained import Untrained
@@ -164,24 +163,6 @@ def test_attention_never_selects_padding(make):
     alpha = model.attend(support, mask)
     assert alpha[0].tolist() == pytest.approx([1.0, 0.0, math.exp(-10), 0.0], abs=1e-4)
     assert alpha[1].tolist() == [0.0] * 4
-
-
-def test_priors_of_a_shared_alias_add_up():
-    """With two emerging entities for one alias the priors of all candidates sum to one."""
-    pile = make_synthetic_pile(np.random.default_rng(4), shared_alias=True)
-    theta = {"prior": np.array([[0.8, 0.5], [0.7, 0.9]], dtype=np.float32)}
-    np.testing.assert_allclose(Prior().values(theta, pile).sum(axis=1), 1.0, rtol=1e-6)
-
-
-def test_a_pile_that_links_nothing_has_no_relatedness():
-    """An empty row of relatedness is 0 for every mention."""
-    pile = make_synthetic_pile(np.random.default_rng(5))
-    theta = make_theta(np.random.default_rng(6), pile)
-    pile.neighbours.resize(0, refcheck=False)
-    pile.context[:] = -1
-    model = make_model(DeepED)
-    scores = model.freeze(pile).scores({**theta, "relatedness": np.zeros((1, 0), np.float32)})
-    assert np.isfinite(scores).all()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from scipy.special import expit, softmax
+from scipy.special import softmax
 
 from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.errors import ArtifactMismatchError, LearningError, ModelError, SettingsError
@@ -24,7 +24,6 @@ from stamo.models.store import is_model, load_model, without_training
 from stamo.models.train import (
     TrainingArgs,
     fit_calibration,
-    fit_logistic,
     max_margin_loss,
     train_linking_model,
 )
@@ -192,16 +191,6 @@ def test_confidence_is_how_often_the_best_candidate_is_right(outside):
     right = scores.argmax(axis=1) == gold
     assert expected_calibration_error(found.confidence(scores), right) < 0.04
     assert fit_calibration(*draw(0.5, n=9)) == Calibration()  # too few to fit anything
-
-
-def test_a_logistic_curve_is_found():
-    """P(y | x) = σ(2 x - 1) gives 2 and -1 back; without labels the prior stays."""
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(8000)
-    y = rng.random(8000) < expit(2 * x - 1)
-    assert fit_logistic(x, y) == pytest.approx((2.0, -1.0), abs=0.1)
-    nothing = np.zeros(0)
-    assert fit_logistic(nothing, nothing.astype(bool)) == pytest.approx((1.0, 0.0), abs=1e-4)
 
 
 def test_reliability_by_hand():
