@@ -10,7 +10,6 @@ from scipy import sparse
 
 import stamo.features
 from stamo.corpus.types import EmergingEntity
-from stamo.errors import SettingsError
 from stamo.features.base import Feature, View, encode_features
 from stamo.features.embedding import Contexts, Embedding, MaxMargin
 from stamo.features.prior import Prior
@@ -257,19 +256,3 @@ def test_names_are_compared_with_titles_and_the_entity():
         expected = surface_similarities([name] * 3, ["Red Star", "Star (film)", "New Star"])
         np.testing.assert_allclose(row[[0, 1, 3]], expected)
         assert not row[2].any()
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Prior(smoothing=-1),
-        lambda: Relatedness(shrinkage=-1.0),
-        lambda: Embedding(n_words=1),
-        lambda: MaxMargin(n_epochs=0),
-        lambda: MaxMargin(learning_rate=-0.1),
-    ],
-)
-def test_settings_out_of_range_are_refused(make):
-    """Fewer votes than none, a window without a word, training without an epoch or a rate."""
-    with pytest.raises(SettingsError):
-        make()

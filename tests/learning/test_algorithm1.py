@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from stamo.errors import DivergenceError, SettingsError
+from stamo.errors import DivergenceError
 from stamo.features.base import estimate
 from stamo.learning.algorithm1 import (
     ALL_SLOTS,
@@ -145,16 +145,6 @@ def test_labels_that_keep_their_margin_move_nothing(dropout):
         assert not any(np.shares_memory(kept[name], theta[name]) for name in theta)
 
 
-def test_dropout_moves_by_the_seed():
-    """Dropout draws from the seed: the same one, the same θ(e*), another one, another."""
-    theta, frozen, gold = problem()
-    args = IntraSlotArgs(3, default_rate=0.1, dropout=True)
-    one, same = (intra_slot(theta, frozen, gold, args) for _ in range(2))
-    assert_same(one, same)
-    other = intra_slot(theta, frozen, gold, replace(args, seed=1))
-    assert not np.array_equal(one["embedding"], other["embedding"])
-
-
 def test_without_slots_it_is_the_estimate_on_l(pile, model):
     """The labels alone are slot 0 and all there is."""
     slots = []
@@ -239,19 +229,3 @@ def test_a_diverging_setting_is_reported_with_slot_and_group(pile, model):
         np.errstate(all="ignore"),
     ):
         stamo(pile, model, {}, wild)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: StamoArgs(n_slots=-1),
-        lambda: IntraSlotArgs(learning_rate={"prior": -1.0}),
-        lambda: IntraSlotArgs(batch_size=0),
-        lambda: InterSlotArgs(gamma=0),
-        lambda: InterSlotArgs(eta={"prior": -0.1}),
-    ],
-)
-def test_impossible_settings_are_refused(make):
-    """Rates, decay, warm-up and slots outside their ranges are refused where they are declared."""
-    with pytest.raises(SettingsError):
-        make()

@@ -7,7 +7,6 @@ import pytest
 import torch
 from scipy import optimize, sparse
 
-from stamo.errors import SettingsError
 from stamo.features.base import View, estimate
 from stamo.features.mentions import OTHER
 from stamo.learning.default import (
@@ -351,12 +350,3 @@ def test_the_threshold_for_f1_by_hand(posterior, odds):
     column = np.array(posterior, dtype=np.float32)[:, None]
     assert shifts(column, DefaultArgs(decision="f1")) == (pytest.approx(odds, abs=1e-5),)
     assert shifts(column, DefaultArgs()) == (0.0,)
-
-
-@pytest.mark.parametrize("setting", [{"n_slots": -1}, {"scale": -0.1}, {"decision": "often"}])
-def test_impossible_settings_are_refused(setting):
-    """What is outside is refused where it is declared."""
-    with pytest.raises(SettingsError):
-        DefaultArgs(**setting)
-    with pytest.raises(SettingsError, match="0 or more"):
-        replace(VIEWS[0], variance=-1.0)

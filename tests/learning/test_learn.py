@@ -9,7 +9,14 @@ from threadpoolctl import threadpool_limits
 
 from stamo.corpus.types import Corpus, EmergingEntity, Mention
 from stamo.errors import LearningError, SettingsError
+from stamo.features.embedding import Embedding, MaxMargin
 from stamo.features.encoder import INSTALLED, encoder_of
+from stamo.features.mentions import EncodingSettings
+from stamo.features.prior import Prior
+from stamo.features.relatedness import Relatedness
+from stamo.features.views_names import LongerName
+from stamo.learning.algorithm1 import InterSlotArgs, IntraSlotArgs, StamoArgs
+from stamo.learning.default import DefaultArgs
 from stamo.learning.learn import METHODS, encode_pile, learn, method_named, sharing_aliases
 from stamo.models.correction import log_odds, margins
 from tests.synthetic import assert_finite, assert_same
@@ -213,3 +220,25 @@ def test_what_is_missing_is_said_before_learning_starts(case, run):
         METHODS["stamo"].with_decision("f1")
     assert METHODS["default"].with_decision("f1").args.decision == "f1"
     assert METHODS["estimation"].with_slots(7).args.n_slots == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (Prior, {"smoothing": -1}),
+        (Relatedness, {"shrinkage": -1.0}),
+        (Embedding, {"n_words": 1}),
+        (MaxMargin, {"n_epochs": 0}),
+        (EncodingSettings, {"n_candidates": 0}),
+        (StamoArgs, {"n_slots": -1}),
+        (IntraSlotArgs, {"learning_rate": {"prior": -1.0}}),
+        (InterSlotArgs, {"gamma": 0}),
+        (DefaultArgs, {"scale": -0.1}),
+        (DefaultArgs, {"decision": "often"}),
+        (LongerName, {"variance": -1.0}),
+    ],
+)
+def test_settings_out_of_range_are_refused(kind, settings):
+    """What is outside its range is refused where it is declared, by its name."""
+    with pytest.raises(SettingsError, match=next(iter(settings))):
+        kind(**settings)

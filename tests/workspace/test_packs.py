@@ -79,7 +79,7 @@ def test_a_model_without_relatedness_packs_none(learned, kb, trained):
     *_, pile = read_material(space, kb, trained)
     learned = method_named("default").learn(pile, trained)
     groups = {n: v for n, v in learned.theta.items() if n != "relatedness"}
-    pack = LearnedEntity.of(replace(learned, theta=groups), trained).to_pack()
+    pack = LearnedEntity(**vars(replace(learned, theta=groups)), trained=trained).to_pack()
     assert len(pack.titles) == len(pack.relatedness)
     assert not pack.relatedness.any()
 

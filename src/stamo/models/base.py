@@ -166,7 +166,16 @@ class Model(ABC):
         return library(scores).where(batch.mask, scores, MASKED)
 
     def freeze(self, pile: Pile) -> Frozen:
-        """Prepare to score a pile again and again under changing θ(e*); kept with the pile."""
+        """Prepare to score a pile again and again under changing θ(e*); kept with the pile.
+
+        Raises:
+            ModelError: There are no vectors to learn one in.
+        """
+        if not self.dimensions:
+            raise ModelError(
+                "Explanations, packs and learning need vectors, and the knowledge base has none; "
+                "build it without --dimensions 0."
+            )
         # What is kept holds φ, so no other φ gets its number.
         key = f"frozen for {type(self).__name__} {id(self.phi)} {self.features}"
         if key not in pile.kept:
