@@ -5,7 +5,6 @@ from math import log
 
 import numpy as np
 import pytest
-import torch
 from scipy import sparse
 
 import stamo.features
@@ -110,15 +109,6 @@ def test_entities_of_one_alias_share_one_mention():
     assert found[3:] == pytest.approx([8 / 15, 7 / 15])
     found = values(Prior(), [0.5, 0.0], [0.9, 0.5], entities=(first, other))
     assert found[3:] == pytest.approx([0.5, 0.0])
-
-
-def test_the_gradient_of_a_prior_stops_at_the_border():
-    """Beyond 1 a step changes nothing; inside, raising P(e*) lowers the others."""
-    pile = pile_of([star(0)])
-    for theta, expected in ((0.5, 1.0 - 0.6), (1.5, 0.0)):
-        moving = torch.tensor([[theta, 0.0]], requires_grad=True)
-        Prior().values({"prior": moving}, pile)[0, [0, 3]].sum().backward()
-        assert moving.grad[0].tolist() == pytest.approx([expected, 0.0])
 
 
 PRINTED_RELATEDNESS = Relatedness(match_pile=False, shrinkage=0.0, missing="zero")

@@ -12,7 +12,7 @@ from stamo.features.base import View
 from stamo.features.encoder import INSTALLED, encoder_of
 from stamo.features.mentions import Surroundings
 from stamo.features.views_context import BLIND, UNKNOWN_LIKENESS, About, Sentence, neutral_likeness
-from stamo.features.views_names import LongerName, NextWords, _read
+from stamo.features.views_names import LongerName, NextWords
 from stamo.learning.learn import encode_pile
 from stamo.models.correction import VIEWS
 from tests.features.by_hand import pile_of
@@ -71,14 +71,6 @@ def test_named_terms_add_up_to_the_row(view, pile):
         named |= {name for name, _ in terms}
     assert named
     assert all(named)
-
-
-def test_marks_read_as_words():
-    """What stands next to a name is told with its side."""
-    assert _read("heavy _") == "“heavy” before it"
-    assert _read("_ . crest") == "“crest” two words after it"
-    assert _read("<Capital> _") == "a capital before it"
-    assert _read("_ <edge>") == "nothing after it"
 
 
 TEXTS = (

@@ -195,19 +195,20 @@ def prepare_pile(
         vocabularies: What the columns of views of words stand for, as a pack has them.
         encoder: Reads the text around the mentions.
     """
+    encoding, features, tables = model.encoding, model.features, model.tables(kb)
     named = candidate_rows(corpus, entities)
     rows = named if rows is None else rows
     # The candidate mentions are what is asked; they are nobody's context.
     context = corpus.entities.copy()
     context[named] = UNKNOWN
-    mentions = encode(corpus, kb, model.encoding, rows=rows, context_entities=context)
+    mentions = encode(corpus, kb, encoding, rows=rows, context_entities=context)
     pile = make_pile(
         entities,
-        encode_features(mentions, model.features, kb),
+        encode_features(mentions, features, kb),
         np.stack([corpus.documents, context], axis=1),
         corpus.n_documents,
         kb,
-        model.tables(kb),
+        tables,
         neighbours,
     )
     return replace(

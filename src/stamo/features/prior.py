@@ -10,16 +10,15 @@ import numpy as np
 
 from stamo.errors import Ranged
 from stamo.features.base import Array, Feature, Theta, library, like, weigh
+from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import Pile, Sample
+from stamo.kb.base import KnowledgeBase
 from stamo.system.files import Float32
 
 
 @dataclass(frozen=True)
 class Prior(Ranged, Feature):
-    """f₁(e, m) = P(e | m); x(m) marks the alias, θ(e*) has one probability for each, (E, A).
-
-    The priors of known candidates come with the candidates (`stamo.features.mentions.encode`).
-    """
+    """f₁(e, m) = P(e | m); x(m) marks the alias, θ(e*) has one probability for each, (E, A)."""
 
     name = "prior"
 
@@ -31,6 +30,10 @@ class Prior(Ranged, Feature):
     False leaves them as counted on Wikipedia, as Eq. 2 is printed."""
 
     ranges: ClassVar = {"smoothing": 0}
+
+    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Float32:
+        """Return P(n | m) of the known candidates, (M, C); it comes with the candidates."""
+        return mentions.known[self.name]
 
     def rows(self, pile: Pile) -> Float32:
         """Mark the alias that each mention is, (M, A)."""
