@@ -157,17 +157,9 @@ def test_labels_of_one_class_only_give_a_sensible_result(case, run, label):
     mentions = [m for d in labelled for m in d.mentions if m.surface in entity.aliases]
     known = next(m.entity for m in mentions if m.entity != entity.id)
     text = {"emerging": entity.id, "other": known, "none of these": "nothing we know"}[label]
-    alike = Corpus(
-        tuple(
-            replace(
-                d,
-                mentions=tuple(
-                    replace(m, entity=text) if m.surface in entity.aliases else m
-                    for m in d.mentions
-                ),
-            )
-            for d in labelled
-        )
+    _, hidden, _ = split(labelled, entity, 0)
+    alike = hidden.with_labels(
+        {(d.id, i): text for d in hidden for i, m in enumerate(d.mentions) if m.entity is None}
     )
     prior = run(labelled=alike)[0].theta["prior"]
     assert ((prior > 0) & (prior < 1)).all()

@@ -146,7 +146,6 @@ def correction(**changes):
         "correction-bias": 1,
         "decision-shift": 1,
         "keyphrase": 4,
-        "surface": 0,
     }
     return {name: np.ones(size, np.float32) for name, size in sizes.items()} | changes
 

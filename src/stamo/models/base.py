@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -259,7 +259,10 @@ class Model(ABC):
 
 @dataclass(frozen=True)
 class Frozen:
-    """Scores a pile under any θ(e*), right for every model: it looks all up and calls `psi`."""
+    """Scores a pile under any θ(e*), right for every model: it looks all up and calls `psi`.
+
+    What a subclass adds are arrays whose first axis is the mention.
+    """
 
     model: Model
     pile: Pile
@@ -297,7 +300,8 @@ class Frozen:
 
     def take(self, rows: Int64) -> Self:
         """Return a frozen form of some of the mentions."""
-        return replace(self, pile=self.pile.take(rows))
+        own = {field.name: getattr(self, field.name)[rows] for field in fields(self)[2:]}
+        return replace(self, pile=self.pile.take(rows), **own)
 
 
 def look_up(mentions: EncodedMentions, tables: Tables, each_word: bool) -> Batch:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
@@ -17,7 +16,7 @@ from stamo.features.pile import Pile
 from stamo.features.prior import Prior
 from stamo.kb.base import KnowledgeBase
 from stamo.models.base import Batch, Frozen, Model
-from stamo.system.files import Float32, Int64
+from stamo.system.files import Float32
 
 _QUALIFIER = re.compile(r"\s*\([^()]*\)$")
 
@@ -119,14 +118,3 @@ class FrozenYamada(Frozen):
         psi2 = append(self.psi2, like(self.words, vectors) @ vectors.T)
         psi3 = append(self.psi3, like(self.context, vectors) @ vectors.T)
         return self.model.gather_scores(self.values(theta), psi2, psi3)
-
-    def take(self, rows: Int64) -> Self:
-        """Return a frozen form of some of the mentions."""
-        return replace(
-            self,
-            pile=self.pile.take(rows),
-            words=self.words[rows],
-            context=self.context[rows],
-            psi2=self.psi2[rows],
-            psi3=self.psi3[rows],
-        )

@@ -51,8 +51,6 @@ SHAPES: Mapping[str, str | int] = {
     "correction-scale": 1,
     SHIFT: 1,
     "keyphrase": NEIGHBOURS,
-    "name": 0,
-    "surface": 0,
 }
 """How many values a known group has: a number, or one of the pack's sizes."""
 ABOUT_GROUPS = ("correction-about", "none-about")
@@ -344,7 +342,7 @@ class EntityPack:
         """
         theta = {"prior": self.priors, "relatedness": self.relatedness, "embedding": self.vector}
         for name, values in self.groups.items():
-            if name != SHIFT:
+            if name != SHIFT:  # the names of views are words, without hyphens
                 is_fitted = name.startswith(("correction-", "none-"))
                 theta[name.replace("-", " ") if is_fitted else name] = values
         return {name: values[None] for name, values in theta.items()}
