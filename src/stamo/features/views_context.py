@@ -263,16 +263,13 @@ def neutral_likeness(
     if key not in _background:
         if len(_background) >= _MAX_REMEMBERED:
             _background.clear()
-        batch = next(
-            kb.articles(columns=["text"]), None
-        )  # openings from all over the first of them
+        _background[key] = UNKNOWN_LIKENESS
+        batch = next(kb.articles(columns=["text"]), None)
         texts = [] if batch is None else [t for t in batch["text"].to_pylist() if t.strip()]
-        chosen = np.unique(np.linspace(0, len(texts) - 1, N_BACKGROUND).astype(int)).tolist()
-        texts = [texts[i][:BACKGROUND_LENGTH] for i in chosen if texts]
-        alike = (
-            encoder.encode(texts) @ encoder.encode([description])[0] if texts else UNKNOWN_LIKENESS
-        )
-        _background[key] = float(np.mean(alike))
+        if texts:  # openings from all over the first of them
+            chosen = np.unique(np.linspace(0, len(texts) - 1, N_BACKGROUND).astype(int)).tolist()
+            openings = encoder.encode([texts[i][:BACKGROUND_LENGTH] for i in chosen])
+            _background[key] = float(np.mean(openings @ encoder.encode([description])[0]))
     usual = _background[key]
     raised = min(even + usual - USUAL_LIKENESS, usual + MOST_RAISED * (1 - usual))
     return max(raised, even)
