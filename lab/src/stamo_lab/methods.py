@@ -14,7 +14,7 @@ from stamo.features.base import Theta, estimate
 from stamo.features.pile import Pile, TextEncoder
 from stamo.features.prior import Prior
 from stamo.learning.algorithm1 import Slot, StamoArgs
-from stamo.learning.default import DefaultArgs, fit_correction, stacked
+from stamo.learning.default import DefaultArgs, fit_correction
 from stamo.learning.learn import Method as LearningMethod
 from stamo.models.base import MASKED, Frozen, Model
 from stamo.models.correction import BIAS, log_odds, margins
@@ -159,7 +159,8 @@ def _supervised(trial: Trial, n_folds: int = 10) -> Answer:
         1.0 / size[vote],
         DefaultArgs(),
     )
-    theta = {**estimate(sample, model.features), **stacked([groups])}
+    correction = {name: own[None].astype(np.float32) for name, own in groups.items()}
+    theta = {**estimate(sample, model.features), **correction}
     return Answer(_judge(trial, model, theta))
 
 
