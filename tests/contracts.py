@@ -132,7 +132,7 @@ class ModelContract:
         part = frozen.take(rows).scores(theta)
         np.testing.assert_allclose(part, expected[rows], rtol=1e-4, atol=1e-5)
 
-    def test_gradients_are_those_of_the_plain_form_and_of_differences(self, model, pile):
+    def test_gradients_are_those_of_the_plain_form(self, model, pile):
         """Autograd through the frozen form finds what it finds through the plain one."""
         theta = make_theta(np.random.default_rng(3), pile)
         found = []

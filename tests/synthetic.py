@@ -4,12 +4,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
-from scipy import sparse
 
 from stamo.corpus.types import EmergingEntity
 from stamo.features.embedding import Tables
 from stamo.features.mentions import EncodedMentions
-from stamo.features.pile import Pile, make_pile, positions
+from stamo.features.pile import make_pile
 from stamo.kb.words import background_vector, word_weights
 
 N_WORDS, N_ENTITIES, Q = 60, 30, 8
@@ -56,20 +55,8 @@ def make_synthetic_pile(rng, n_mentions=25, n_words=12, n_context=4, shared_alia
         surface_table=aliases,
     )
     neighbours = np.unique(context[context >= 0])[::2].astype(np.int32)
-    return Pile(
-        entities=entities,
-        aliases=aliases,
-        mentions=mentions,
-        alias=alias,
-        neighbours=neighbours,
-        context=positions(neighbours, context),
-        groups=documents.astype(np.int64) * 2 + alias,
-        occurrence=sparse.csr_matrix((n_mentions, len(neighbours))),
-        labels=np.zeros((n_mentions, len(entities)), dtype=np.float32),
-        labelled=np.zeros(n_mentions, dtype=bool),
-        kb=None,
-        tables=make_tables(np.random.default_rng(2)),
-    )
+    tables, nothing = make_tables(np.random.default_rng(2)), np.zeros((0, 2), dtype=np.int32)
+    return make_pile(entities, mentions, nothing, n_mentions, None, tables, neighbours)
 
 
 def make_theta(rng, pile):

@@ -21,7 +21,7 @@ class Ranged:
     """Settings whose numbers have a range each; what lies outside is refused as they are made."""
 
     ranges: ClassVar[Mapping[str, float | tuple[float, float]]] = {}
-    """By name: the least, or the least and the most that a setting may be."""
+    """By name: the least, or the least and the most that a setting, or each in it, may be."""
 
     def __post_init__(self) -> None:
         for name, least in self.ranges.items():
@@ -30,7 +30,8 @@ class Ranged:
             if isinstance(least, tuple):
                 least, most = least
                 said = f"{least:g} to {most:g}"
-            if value is not None and not least <= value <= most:
+            values = value.values() if isinstance(value, Mapping) else [value]
+            if not all(one is None or least <= one <= most for one in values):
                 raise SettingsError(f"{name} is {value}; give {said}.")
 
 

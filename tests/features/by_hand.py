@@ -8,7 +8,7 @@ from stamo.corpus.types import EmergingEntity
 from stamo.features.embedding import Tables
 from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import Sample, make_pile
-from stamo.kb.relatedness import Incidence, wlm
+from stamo.kb.relatedness import Incidence
 
 A, B, C = 0, 1, 2
 DOCUMENTS = {A: {0, 1, 2}, B: {1, 2, 3}, C: {4}}
@@ -35,22 +35,8 @@ class FiveDocuments:
         moved = [a + 5 * g for row, g in zip(articles, groups.tolist(), strict=True) for a in row]
         return Incidence(np.array(moved), np.array([len(a) for a in articles]), 5 * n_groups)
 
-    def _pair(self, i, j):
-        sizes = len(DOCUMENTS[i]), len(DOCUMENTS[j]), len(DOCUMENTS[i] & DOCUMENTS[j])
-        return float(wlm(*(np.array([n]) for n in sizes), 5)[0])
-
-    def related(self, entity, n):
-        pairs = sorted((-self._pair(entity, e), e) for e in DOCUMENTS if e != entity)[:n]
-        return (
-            np.array([e for _, e in pairs], dtype=np.int32),
-            np.array([-r for r, _ in pairs], dtype=np.float32),
-        )
-
     def titles(self, ids):
         return [self.names[i] for i in ids]
-
-    def word_ids(self, words):
-        return np.array([self.words.index(w) if w in self.words else -1 for w in words])
 
     def entity_vectors(self):
         return np.array([[1, 0], [0, 1], [0.6, 0.8]], dtype=np.float32)

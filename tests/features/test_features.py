@@ -5,18 +5,16 @@ from math import log
 
 import numpy as np
 import pytest
-import torch
 from scipy import sparse
 
 import stamo.features
 from stamo.corpus.types import EmergingEntity
-from stamo.errors import SettingsError
 from stamo.features.base import Feature, View, encode_features
 from stamo.features.embedding import Contexts, Embedding, MaxMargin
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
-from stamo.features.surface import Surface, surface_similarities
 from stamo.models.correction import VIEWS
+from stamo.models.yamada import Surface, surface_similarities
 from tests.contracts import FeatureContract, implementations
 from tests.features.by_hand import A, B, C, FiveDocuments, label, pile_of, star
 
@@ -111,15 +109,6 @@ def test_entities_of_one_alias_share_one_mention():
     assert found[3:] == pytest.approx([8 / 15, 7 / 15])
     found = values(Prior(), [0.5, 0.0], [0.9, 0.5], entities=(first, other))
     assert found[3:] == pytest.approx([0.5, 0.0])
-
-
-def test_the_gradient_of_a_prior_stops_at_the_border():
-    """Beyond 1 a step changes nothing; inside, raising P(e*) lowers the others."""
-    pile = pile_of([star(0)])
-    for theta, expected in ((0.5, 1.0 - 0.6), (1.5, 0.0)):
-        moving = torch.tensor([[theta, 0.0]], requires_grad=True)
-        Prior().values({"prior": moving}, pile)[0, [0, 3]].sum().backward()
-        assert moving.grad[0].tolist() == pytest.approx([expected, 0.0])
 
 
 PRINTED_RELATEDNESS = Relatedness(match_pile=False, shrinkage=0.0, missing="zero")
@@ -257,19 +246,3 @@ def test_names_are_compared_with_titles_and_the_entity():
         expected = surface_similarities([name] * 3, ["Red Star", "Star (film)", "New Star"])
         np.testing.assert_allclose(row[[0, 1, 3]], expected)
         assert not row[2].any()
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Prior(smoothing=-1),
-        lambda: Relatedness(shrinkage=-1.0),
-        lambda: Embedding(n_words=1),
-        lambda: MaxMargin(n_epochs=0),
-        lambda: MaxMargin(learning_rate=0.0),
-    ],
-)
-def test_settings_out_of_range_are_refused(make):
-    """Fewer votes than none, a window without a word, training without an epoch or a rate."""
-    with pytest.raises(SettingsError):
-        make()

@@ -6,16 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
-from scipy import sparse
 
 from stamo.corpus.types import Corpus, EmergingEntity
-from stamo.features import views_context
-from stamo.features.base import View, unit_rows
+from stamo.features.base import View
 from stamo.features.encoder import INSTALLED, encoder_of
 from stamo.features.mentions import Surroundings
 from stamo.features.views_context import BLIND, UNKNOWN_LIKENESS, About, Sentence, neutral_likeness
-from stamo.features.views_names import LongerName, NextWords, _read
-from stamo.learning.default import products
+from stamo.features.views_names import LongerName, NextWords
 from stamo.learning.learn import encode_pile
 from stamo.models.correction import VIEWS
 from tests.features.by_hand import pile_of
@@ -37,11 +34,6 @@ def dense(rows):
 class TestViews:
     """What every view must do."""
 
-    def test_is_a_view(self, view):
-        """It has a name, a part and a prior."""
-        assert isinstance(view, View)
-        assert view.variance >= 0
-
     def test_rows_are_finite_and_say_something(self, view, pile):
         """Each mention has one row; at unit norm or zero, but for a likeness, which is a number."""
         rows = dense(view.rows(pile))
@@ -61,15 +53,8 @@ class TestViews:
 
 def test_names_and_parts_are_distinct():
     """No two views share a group of θ(e*) or a name in explanations."""
+    assert all(isinstance(view, View) and "-" not in view.name for view in VIEWS)
     assert len({view.name for view in VIEWS}) == len({v.part for v in VIEWS}) == len(VIEWS)
-
-
-def test_rows_are_computed_once_and_products_count_alike(pile):
-    """A pile keeps its rows; sparse and dense ones give the same products."""
-    assert all(pile.rows(view) is pile.rows(view) for view in VIEWS)
-    rows = unit_rows(np.random.default_rng(0).standard_normal((5, 3)))
-    for stored in (rows, sparse.csr_matrix(rows)):
-        np.testing.assert_allclose(products(stored, stored, 2.0), 2 * rows @ rows.T)
 
 
 @pytest.mark.parametrize(
@@ -86,14 +71,6 @@ def test_named_terms_add_up_to_the_row(view, pile):
         named |= {name for name, _ in terms}
     assert named
     assert all(named)
-
-
-def test_marks_read_as_words():
-    """What stands next to a name is told with its side."""
-    assert _read("heavy _") == "“heavy” before it"
-    assert _read("_ . crest") == "“crest” two words after it"
-    assert _read("<Capital> _") == "a capital before it"
-    assert _read("_ <edge>") == "nothing after it"
 
 
 TEXTS = (
@@ -209,20 +186,14 @@ def test_the_whole_name_speaks_for_the_entity_and_another_name_against_it():
     assert (another <= 0).all()
 
 
-def test_a_name_that_no_alias_shortens_says_nothing():
-    """What stands in brackets is not a part of the name as texts write it."""
-    pile = replace(sandy(), kb=_Words())
-    said, _ = LongerName().rows(pile).T
-    assert not said.any()
-
-
 def test_a_name_without_case_is_found_with_what_is_written_on_to_it():
     """Korean particles follow a name without a space; a cased name must end with its word."""
     texts = ("서울시청은 크다. Sandy", "Sandy Perryman")
-    korean = replace(sandy(texts, name="서울시청"), kb=_Words())
-    assert LongerName().rows(korean)[:, 0].tolist() == [0.0, 0.0]  # no shorter alias
+    for name in ("서울시청", "Sandy (hurricane)"):  # no alias is a part of the name
+        pile = replace(sandy(texts, name=name), kb=_Words())
+        assert LongerName().rows(pile)[:, 0].tolist() == [0.0, 0.0]
     entity = EmergingEntity("서울시청", ("시청",))
-    korean = replace(korean, entities=(entity,))
+    korean = replace(pile, entities=(entity,))
     assert LongerName().rows(korean)[:, 0].tolist() == [0.5, 0.0]
     perry = replace(sandy(texts, name="Sandy Perry"), kb=_Words())
     assert not LongerName().rows(perry)[:, 0].any()
@@ -268,37 +239,23 @@ def wiki(language, texts):
 
 
 @pytest.mark.parametrize(
-    ("cosine", "expected"),
-    [(0.02, EVEN), (0.1, EVEN), (0.2, 0.44), (0.4, 0.64), (0.7, 0.82), (0.9, 0.94)],
+    ("language", "texts", "cosine", "expected"),
+    [
+        ("fr", ["un texte", "", "un autre"], 0.02, EVEN),
+        ("fr", ["un texte", "", "un autre"], 0.1, EVEN),
+        ("fr", ["un texte", "", "un autre"], 0.2, 0.44),
+        ("fr", ["un texte", "", "un autre"], 0.7, 0.82),
+        ("fr", ["un texte", "", "un autre"], 0.9, 0.94),
+        ("en", ["some text"], 0.9, EVEN),  # where the encoder's likeness is known
+        ("fr", [], 0.0, UNKNOWN_LIKENESS + 0.4 * (1 - UNKNOWN_LIKENESS)),  # still no script unread
+        ("th", ["x"], 0.99, 0.994),  # no letter of it is known: more than BLIND
+    ],
 )
-def test_what_says_nothing_rises_with_what_any_text_is_like(cosine, expected):
-    encoder = Alike(cosine)
-    kb = wiki("fr", ["un texte", "", "un autre texte"])
-    assert neutral_likeness("line", encoder, kb, EVEN) == pytest.approx(expected, abs=1e-6)
-    n_read = encoder.n_read
-    assert neutral_likeness("line", encoder, kb, EVEN) == pytest.approx(expected, abs=1e-6)
-    assert encoder.n_read == n_read == 3  # two texts and the description, once
-
-
-def test_english_is_read_as_ever():
-    encoder = Alike(0.9)
-    assert neutral_likeness("line", encoder, wiki("en", ["some text"]), EVEN) == EVEN
-    assert encoder.n_read == 0
-
-
-def test_without_texts_a_usual_likeness_is_assumed():
-    found = neutral_likeness("line", Alike(0.0), wiki("fr", []), EVEN)
-    assert found == pytest.approx(UNKNOWN_LIKENESS + 0.4 * (1 - UNKNOWN_LIKENESS))
-    assert found < BLIND
-
-
-def test_a_script_without_letters_is_seen_as_such():
-    assert neutral_likeness("line", Alike(0.99), wiki("th", ["x"]), EVEN) >= BLIND
-
-
-def test_what_is_remembered_is_bounded(monkeypatch):
-    monkeypatch.setattr(views_context, "_MAX_REMEMBERED", 2)
-    kb = wiki("fr", ["x"])
-    for cosine in (0.3, 0.31, 0.32, 0.33):
-        neutral_likeness("line", Alike(cosine), kb, EVEN)
-    assert len(views_context._background) <= 2
+def test_what_says_nothing_rises_with_what_any_text_is_like(language, texts, cosine, expected):
+    """Texts of the knowledge base are compared with the description once, where needed."""
+    encoder, kb = Alike(cosine), wiki(language, texts)
+    found = [neutral_likeness("line", encoder, kb, EVEN) for _ in range(2)]
+    assert found == [pytest.approx(expected, abs=1e-6)] * 2
+    assert (found[0] >= BLIND) == (language == "th")
+    n_texts = sum(map(bool, texts))
+    assert encoder.n_read == (0 if language == "en" or not n_texts else n_texts + 1)

@@ -7,10 +7,8 @@ import pytest
 import torch
 from scipy import optimize, sparse
 
-from stamo.errors import SettingsError
 from stamo.features.base import View, estimate
 from stamo.features.mentions import OTHER
-from stamo.learning import default
 from stamo.learning.default import (
     DefaultArgs,
     fit,
@@ -18,11 +16,9 @@ from stamo.learning.default import (
     learn_default,
     left_out_margins,
     mostly_right,
-    newton,
     pile_share,
     put_together,
     shifts,
-    stacked,
     threshold_kept,
 )
 from stamo.learning.learn import CLOSED_FORM
@@ -85,7 +81,9 @@ def test_margins_of_labels_are_made_without_their_documents(pile, model, first):
     """A labelled mention is scored by what the other labels estimate; all others by all labels."""
     _, margin = first
     row = int(np.flatnonzero(pile.labelled)[2])
-    sample = pile.sample().without(np.arange(len(pile)) == row)
+    sample = pile.sample()
+    others = np.where(np.arange(len(pile)) == row, np.float32(0), sample.counted)
+    sample = replace(sample, counted=others)
     frozen = model.freeze(pile)
     without, whole = (
         margins(frozen, estimate(s, model.features), TEMPERATURE) for s in (sample, pile.sample())
@@ -106,25 +104,6 @@ def test_sure_pseudo_labels_of_both_kinds_move_the_correction(pile, first):
     doubt, _ = pseudo_labels(pile, [0.89] + [0.97] * 5 + [0.5] * 6 + [0.03] * 6)
     unsure = fit(pile, theta, margin, doubt, True, *given)[1]
     assert odds[rows[0], 0] == pytest.approx(unsure[rows[0], 0], abs=0.05)
-
-
-def test_many_sure_pseudo_labels_are_drawn_by_lot(pile, first, monkeypatch):
-    """No more than allowed, the same ones each time."""
-    (theta, _, _), margin = first
-    fitted = []
-    real = fit_correction
-
-    def noted(pile, rows, *rest):
-        fitted.append(rows)
-        return real(pile, rows, *rest)
-
-    monkeypatch.setattr(default, "N_PSEUDO", 4)
-    monkeypatch.setattr(default, "fit_correction", noted)
-    weights, _ = pseudo_labels(pile, [0.97] * 10)
-    for _ in range(2):
-        fit(pile, theta, margin, weights, True, DefaultArgs(), TEMPERATURE)
-    assert len(fitted[0]) == int(pile.labelled.sum()) + 4
-    np.testing.assert_array_equal(*fitted)
 
 
 def test_the_labels_and_the_pile_count_by_their_mentions(pile, model, first):
@@ -341,23 +320,6 @@ def test_beside_a_description_the_margin_counts_by_the_positive_labels():
     assert case.fit(args, label=np.zeros(12, dtype=bool))[0][SCALE] == [-1.0]
 
 
-def test_a_new_view_is_fitted_like_the_others():
-    """Labels of no weight leave its weight at the prior's mean, and odds at what that says."""
-    case = Case(likeness=np.linspace(0, 1, 30)[:, None])
-    args = DefaultArgs(views=(Given(name="likeness", variance=1.0, mean=0.7),))
-    groups, left_out = case.fit(args, weight=np.full(12, 1e-9))
-    np.testing.assert_allclose(groups["correction likeness"], [0.7], atol=1e-6)
-    expected = case.margin - 0.5 + 0.7 * case.given["likeness"][case.rows_of_labels, 0]
-    np.testing.assert_allclose(left_out, expected, atol=1e-6)
-
-
-def test_newton_by_hand():
-    """One label of e* at even odds: α solves α = 1 - σ(k α)."""
-    alpha, left_out = newton(np.array([[2.0]]), np.zeros(1), np.ones(1), np.ones(1))
-    assert alpha[0] == pytest.approx(1 / (1 + np.exp(2.0 * alpha[0])), abs=1e-3)
-    assert left_out[0] == pytest.approx(0.0, abs=1e-6)  # without its label nothing moves
-
-
 def test_log_odds_add_up_their_parts(pile, first):
     """Their sum is f; without a correction the margin speaks alone."""
     (theta, _, _), margin = first
@@ -388,19 +350,3 @@ def test_the_threshold_for_f1_by_hand(posterior, odds):
     column = np.array(posterior, dtype=np.float32)[:, None]
     assert shifts(column, DefaultArgs(decision="f1")) == (pytest.approx(odds, abs=1e-5),)
     assert shifts(column, DefaultArgs()) == (0.0,)
-
-
-def test_several_entities_have_groups_side_by_side():
-    """The groups of each entity are rows of one θ(e*)."""
-    found = stacked([{"a": np.array([1.0, 2.0])}, {"a": np.array([3.0, 4.0])}])
-    assert found["a"].tolist() == [[1, 2], [3, 4]]
-    assert found["a"].dtype == np.float32
-
-
-@pytest.mark.parametrize("setting", [{"n_slots": -1}, {"scale": -0.1}, {"decision": "often"}])
-def test_impossible_settings_are_refused(setting):
-    """What is outside is refused where it is declared."""
-    with pytest.raises(SettingsError):
-        DefaultArgs(**setting)
-    with pytest.raises(SettingsError, match="0 or more"):
-        replace(VIEWS[0], variance=-1.0)

@@ -9,10 +9,16 @@ from threadpoolctl import threadpool_limits
 
 from stamo.corpus.types import Corpus, EmergingEntity, Mention
 from stamo.errors import LearningError, SettingsError
+from stamo.features.embedding import Embedding, MaxMargin
 from stamo.features.encoder import INSTALLED, encoder_of
+from stamo.features.mentions import EncodingSettings
+from stamo.features.prior import Prior
+from stamo.features.relatedness import Relatedness
+from stamo.features.views_names import LongerName
+from stamo.learning.algorithm1 import InterSlotArgs, IntraSlotArgs, StamoArgs
+from stamo.learning.default import DefaultArgs
 from stamo.learning.learn import METHODS, encode_pile, learn, method_named, sharing_aliases
 from stamo.models.correction import log_odds, margins
-from stamo.packs.theta import pack_theta
 from tests.synthetic import assert_finite, assert_same
 
 
@@ -77,7 +83,7 @@ def test_a_pack_says_what_was_learned(run, world_model):
     temperature = world_model.calibration.temperature
     odds = [
         log_odds(margins(found.model.freeze(p), t, temperature), p, t, temperature)[0]
-        for p, t in ((found.pile, found.theta), (pile, pack_theta(pack)))
+        for p, t in ((found.pile, found.theta), (pile, pack.theta()))
     ]
     np.testing.assert_allclose(*odds, rtol=1e-3, atol=1e-3)
 
@@ -151,28 +157,13 @@ def test_labels_of_one_class_only_give_a_sensible_result(case, run, label):
     mentions = [m for d in labelled for m in d.mentions if m.surface in entity.aliases]
     known = next(m.entity for m in mentions if m.entity != entity.id)
     text = {"emerging": entity.id, "other": known, "none of these": "nothing we know"}[label]
-    alike = Corpus(
-        tuple(
-            replace(
-                d,
-                mentions=tuple(
-                    replace(m, entity=text) if m.surface in entity.aliases else m
-                    for m in d.mentions
-                ),
-            )
-            for d in labelled
-        )
+    _, hidden, _ = split(labelled, entity, 0)
+    alike = hidden.with_labels(
+        {(d.id, i): text for d in hidden for i, m in enumerate(d.mentions) if m.entity is None}
     )
     prior = run(labelled=alike)[0].theta["prior"]
     assert ((prior > 0) & (prior < 1)).all()
     assert (float(prior.mean()) > 0.5) == (label == "emerging")
-
-
-def test_an_alias_never_seen_in_l_keeps_a_prior(case, run):
-    """An alias without a label takes the overall share instead of 0."""
-    entity, *_ = case
-    wider = EmergingEntity(entity.id, (*entity.aliases[:2], "Nobody Wrote This"))
-    assert 0.05 < float(run(wider)[0].theta["prior"][0, -1]) < 0.95
 
 
 def test_one_label_speaks_for_its_name_in_the_document(case, world_kb, world_model):
@@ -221,3 +212,25 @@ def test_what_is_missing_is_said_before_learning_starts(case, run):
         METHODS["stamo"].with_decision("f1")
     assert METHODS["default"].with_decision("f1").args.decision == "f1"
     assert METHODS["estimation"].with_slots(7).args.n_slots == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (Prior, {"smoothing": -1}),
+        (Relatedness, {"shrinkage": -1.0}),
+        (Embedding, {"n_words": 1}),
+        (MaxMargin, {"n_epochs": 0}),
+        (EncodingSettings, {"n_candidates": 0}),
+        (StamoArgs, {"n_slots": -1}),
+        (IntraSlotArgs, {"learning_rate": {"prior": -1.0}}),
+        (InterSlotArgs, {"gamma": 0}),
+        (DefaultArgs, {"scale": -0.1}),
+        (DefaultArgs, {"decision": "often"}),
+        (LongerName, {"variance": -1.0}),
+    ],
+)
+def test_settings_out_of_range_are_refused(kind, settings):
+    """What is outside its range is refused where it is declared, by its name."""
+    with pytest.raises(SettingsError, match=next(iter(settings))):
+        kind(**settings)

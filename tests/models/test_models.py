@@ -8,12 +8,10 @@ import torch
 
 import stamo.models
 from stamo.errors import ModelError
-from stamo.features.prior import Prior
-from stamo.features.surface import surface_similarities
 from stamo.models.base import MASKED, Frozen, Model
 from stamo.models.deeped import DeepED
 from stamo.models.untrained import Untrained
-from stamo.models.yamada import Yamada
+from stamo.models.yamada import Yamada, surface_similarities
 from tests.contracts import ModelContract, implementations
 from tests.synthetic import Q, make_synthetic_pile, make_theta
 
@@ -136,25 +134,6 @@ def test_both_forms_equal_the_loops(kind, oracle, shared_alias):
             np.testing.assert_allclose(form.scores(theta), expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", [DeepED, Yamada])
-def test_gradients_with_respect_to_theta_are_exact(kind):
-    """Autograd through the frozen form agrees with central differences, group by group."""
-    rng = np.random.default_rng(3)
-    pile = make_synthetic_pile(rng, n_mentions=6)
-    theta, frozen = make_theta(rng, pile), make_model(kind).freeze(pile)
-    moving = {name: torch.tensor(v, requires_grad=True) for name, v in theta.items()}
-    frozen.scores(moving)[:, -1].sum().backward()
-    for name in ["prior", "embedding"] + (["relatedness"] if kind is DeepED else []):
-        gradient = moving[name].grad.numpy()
-        steepness = float(np.linalg.norm(gradient))
-        way = gradient / steepness  # the steepest way, where rounding matters least
-        up, down = (
-            frozen.scores({**theta, name: theta[name] + step * way})[:, -1].sum()
-            for step in (2e-3, -2e-3)
-        )
-        assert steepness == pytest.approx(float(up - down) / 4e-3, rel=0.05)
-
-
 @pytest.mark.parametrize("make", [np.array, torch.tensor])
 def test_attention_never_selects_padding(make):
     """Words that are not there get no weight, even when fewer than H' words exist."""
@@ -165,24 +144,6 @@ def test_attention_never_selects_padding(make):
     alpha = model.attend(support, mask)
     assert alpha[0].tolist() == pytest.approx([1.0, 0.0, math.exp(-10), 0.0], abs=1e-4)
     assert alpha[1].tolist() == [0.0] * 4
-
-
-def test_priors_of_a_shared_alias_add_up():
-    """With two emerging entities for one alias the priors of all candidates sum to one."""
-    pile = make_synthetic_pile(np.random.default_rng(4), shared_alias=True)
-    theta = {"prior": np.array([[0.8, 0.5], [0.7, 0.9]], dtype=np.float32)}
-    np.testing.assert_allclose(Prior().values(theta, pile).sum(axis=1), 1.0, rtol=1e-6)
-
-
-def test_a_pile_that_links_nothing_has_no_relatedness():
-    """An empty row of relatedness is 0 for every mention."""
-    pile = make_synthetic_pile(np.random.default_rng(5))
-    theta = make_theta(np.random.default_rng(6), pile)
-    pile.neighbours.resize(0, refcheck=False)
-    pile.context[:] = -1
-    model = make_model(DeepED)
-    scores = model.freeze(pile).scores({**theta, "relatedness": np.zeros((1, 0), np.float32)})
-    assert np.isfinite(scores).all()
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,13 @@ import pytest
 
 from stamo.features.embedding import model_tables
 from stamo.linking.rank import lead_by_score
-from stamo.models.base import MASKED, Frozen
+from stamo.models.base import MASKED
 from stamo.models.store import EXTRA_FEATURES, MODELS, load_model
 from stamo.models.train import TrainingArgs, encode_held_out, predict, train_linking_model
 from stamo_lab.keyphrase import Keyphrase
 from tests.contracts import ModelContract
 from tests.documents import ROOT, run_blocks
 from tests.learning.test_learn import split
-from tests.models.test_models import candidates_of, contexts_of, cosine
-from tests.synthetic import Q, make_synthetic_pile, make_theta
 
 PAGE = ROOT / "docs" / "architecture.md"
 ARGS = TrainingArgs(n_pairs=2000, n_epochs=4, batch_size=64)
@@ -38,23 +36,6 @@ def page(case, world_kb):
     given |= {"labelled": labelled, "unlabelled": unlabelled}
     yield run_blocks(PAGE, given, 1)
     MODELS.pop(LINEAR.name, None)
-
-
-def test_scores_equal_the_formula_written_as_a_loop():
-    """The vectorised model gives w · (prior, cosine, relatedness), candidate by candidate."""
-    rng = np.random.default_rng(0)
-    pile, weights = make_synthetic_pile(rng), np.array([0.7, -0.2, 0.4], dtype=np.float32)
-    theta, model = make_theta(rng, pile), LINEAR(Q, phi={"weights": weights})
-    frozen = model.freeze(pile)
-    assert type(frozen) is Frozen
-    scores = frozen.scores(theta)
-    for m in range(len(pile)):
-        words, _ = contexts_of(pile, m)
-        mean = np.mean(words, axis=0) if words else np.zeros(Q)
-        expected = np.full(scores.shape[1], MASKED)
-        for column, vector, prior, relatedness, _ in candidates_of(pile, theta, m):
-            expected[column] = weights @ [prior, cosine(vector, mean), relatedness]
-        np.testing.assert_allclose(scores[m], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_training_helps_and_parts_add_up(page, world_kb):

@@ -15,8 +15,7 @@ from stamo.learning.learn import learn as learn_in_memory
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PARTS, score_pack
 from stamo.models.correction import agree, log_odds, margins
-from stamo.packs.pack import EntityPack
-from stamo.packs.theta import SHIFT
+from stamo.packs.pack import SHIFT, EntityPack
 from stamo.workspace.folder import Workspace, open_artifacts, verify_unchanged
 from stamo.workspace.labels import labels_fingerprint
 from stamo.workspace.learn import estimation_pack, read_material
@@ -80,7 +79,7 @@ def test_a_model_without_relatedness_packs_none(learned, kb, trained):
     *_, pile = read_material(space, kb, trained)
     learned = method_named("default").learn(pile, trained)
     groups = {n: v for n, v in learned.theta.items() if n != "relatedness"}
-    pack = LearnedEntity.of(replace(learned, theta=groups), trained).to_pack()
+    pack = LearnedEntity(**vars(replace(learned, theta=groups)), trained=trained).to_pack()
     assert len(pack.titles) == len(pack.relatedness)
     assert not pack.relatedness.any()
 

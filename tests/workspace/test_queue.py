@@ -34,7 +34,6 @@ def clustered(n_clusters, size):
         pile,
         mentions=replace(pile.mentions, documents=documents),
         alias=alias,
-        groups=documents.astype(np.int64),
         kept={},
     )
     cluster = np.repeat(np.arange(n_clusters), size)

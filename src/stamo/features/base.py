@@ -161,6 +161,6 @@ def named_columns(names: Sequence[str], row: sparse.csr_matrix) -> list[Term]:
     return list(zip(names, terms, strict=True))
 
 
-def unit_rows(rows: Float64) -> Float64:
-    """Divide each row by its norm."""
-    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9))
+def unit(vectors: Array) -> Array:
+    """Return vectors (..., Q) at unit norm; zeros stay."""
+    return vectors / library(vectors).linalg.norm(vectors, 2, -1, True).clip(1e-8)

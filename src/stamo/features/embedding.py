@@ -12,7 +12,7 @@ import numpy as np
 
 from stamo.corpus.tokenizer import tokenize
 from stamo.corpus.types import EmergingEntity
-from stamo.errors import Ranged, SettingsError
+from stamo.errors import Ranged
 from stamo.features.base import Feature
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
@@ -70,30 +70,24 @@ class Tables:
     entities: Vectors  # (n, Q)
 
 
-@dataclass(frozen=True)
-class LocalVectors:
-    """The vectors that some mentions use, in memory, looked up by place without searching."""
+def local_vectors(table: Vectors, *ids: Int32) -> tuple[Float32, list[Int32]]:
+    """Gather the distinct vectors of some ids, which are padded with -1, without searching.
 
-    place: Int32  # row of each id; the last one, of id -1, is that of padding
-    rows: Float32  # (n + 1, Q), the last one is the zero of padding
-
-    @classmethod
-    def of(cls, table: Vectors, *ids: Int32) -> LocalVectors:
-        """Gather the distinct vectors of some ids, padded with -1."""
-        seen = np.zeros(max(int(part.max(initial=-1)) for part in ids) + 2, dtype=np.bool_)
-        for part in ids:
-            seen[part] = True  # padding, -1, marks the last cell
-        distinct = np.flatnonzero(seen[:-1])
-        place = np.empty(len(seen), dtype=np.int32)  # read only where an id was seen
-        place[distinct] = np.arange(len(distinct), dtype=np.int32)
-        place[-1] = len(distinct)
-        found = table[distinct]
-        rows = np.zeros((len(distinct) + 1, found.shape[1]), dtype=np.float32)
-        rows[:-1] = found
-        return cls(place, rows)
-
-    def __getitem__(self, ids: Any, /) -> Float32:
-        return np.asarray(self.rows[self.place[ids]])
+    Returns:
+        The vectors, (n + 1, Q), the last one the zero of padding, and for each array of ids the
+        rows of its vectors.
+    """
+    seen = np.zeros(max(int(part.max(initial=-1)) for part in ids) + 2, dtype=np.bool_)
+    for part in ids:
+        seen[part] = True  # padding, -1, marks the last cell
+    distinct = np.flatnonzero(seen[:-1])
+    place = np.empty(len(seen), dtype=np.int32)  # read only where an id was seen
+    place[distinct] = np.arange(len(distinct), dtype=np.int32)
+    place[-1] = len(distinct)
+    found = table[distinct]
+    rows = np.zeros((len(distinct) + 1, found.shape[1]), dtype=np.float32)
+    rows[:-1] = found
+    return rows, [place[part] for part in ids]
 
 
 FEW_IDS = 8192
@@ -101,23 +95,25 @@ FEW_IDS = 8192
 which take .1 s to load. Both ways add in the same order and give the same bits."""
 
 
-def mean_rows(vectors: LocalVectors, ids: Int32) -> Float32:
-    """Return the mean vector of each row of ids, padding left out, (M, Q)."""
-    is_real = ids >= 0
+def mean_rows(vectors: Float32, places: Int32) -> Float32:
+    """Return the mean of some of the vectors for each row of places, (M, Q).
+
+    The last vector is padding and left out; see `local_vectors`.
+    """
+    is_real = places < len(vectors) - 1
     sizes = is_real.sum(axis=1)
     shares = (1 / np.maximum(sizes, 1)).astype(np.float32)
-    if ids.size <= FEW_IDS:
-        means = np.zeros((len(ids), vectors.rows.shape[1]), dtype=np.float32)
-        for places in vectors.place[ids].T:  # padding adds its zeros
-            means += shares[:, None] * vectors.rows[places]
+    if places.size <= FEW_IDS:
+        means = np.zeros((len(places), vectors.shape[1]), dtype=np.float32)
+        for column in places.T:  # padding adds its zeros
+            means += shares[:, None] * vectors[column]
         return means
     from scipy import sparse
 
-    places = vectors.place[ids[is_real]]
     indptr = np.concatenate([[0], np.cumsum(sizes)])
-    shape = (len(ids), len(vectors.rows))
-    weights = sparse.csr_matrix((np.repeat(shares, sizes), places, indptr), shape=shape)
-    return np.asarray(weights @ vectors.rows)
+    shape = (len(places), len(vectors))
+    cells = (np.repeat(shares, sizes), places[is_real], indptr)
+    return np.asarray(sparse.csr_matrix(cells, shape=shape) @ vectors)
 
 
 def model_tables(kb: KnowledgeBase, kind: WordKind) -> Tables:
@@ -151,13 +147,8 @@ class MaxMargin(Ranged):
 
     ranges: ClassVar = {
         **dict.fromkeys(("n_epochs", "n_questions", "n_negatives", "batch_size"), 1),
-        "margin": 0,
+        **{"learning_rate": 0, "margin": 0},
     }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.learning_rate <= 0:
-            raise SettingsError("Max-margin training needs a positive rate.")
 
     def refine(self, initial: Float32, contexts: Contexts, weights: Float32) -> Float32:
         """Train the vectors of all entities of a pile, one after the other.

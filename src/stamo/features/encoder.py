@@ -15,8 +15,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -91,7 +90,7 @@ class Encoder:
         is_native: Callable[[], bool] = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)
         ours = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
         path = self.folder / "model.safetensors"
-        with _explained(self.folder):
+        try:
             if path.exists() and all(self.config.get(key, own) == own for key, own in ours.items()):
                 weights = {name.removeprefix("bert."): w for name, w in load_file(path).items()}
                 return Bert(weights, self.config, torch.bfloat16 if is_native() else torch.float32)
@@ -99,6 +98,8 @@ class Encoder:
             transformers.utils.logging.disable_progress_bar()
             model = transformers.AutoModel.from_pretrained(str(self.folder), local_files_only=True)
             return partial(_run_transformers, model.eval())
+        except Exception as error:  # whatever is wrong with its files
+            raise _explained(self.folder, error) from error
 
     def encode(self, texts: Sequence[str]) -> Float32:
         """Return the mean of each text's tokens at unit length, (n, d); of no text, zeros."""
@@ -241,9 +242,11 @@ def load_encoder(name: str | None = None) -> Encoder:
     """
     tokenizers = need("tokenizers", "encoder", PURPOSE)
     folder = packaged_weights("encoder", PURPOSE) if name is None else Path(name)
-    with _explained(folder):
+    try:
         config = json.loads((folder / "config.json").read_bytes())
         tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    except Exception as error:  # tokenizers raises nothing more special
+        raise _explained(folder, error) from error
     tokenizer.no_padding()
     tokenizer.enable_truncation(min(N_TOKENS, config.get("max_position_embeddings", N_TOKENS)))
     # What tells encoders apart: weights, tokenizer and length.
@@ -260,19 +263,15 @@ def load_encoder(name: str | None = None) -> Encoder:
     )
 
 
-@contextmanager
-def _explained(folder: Path) -> Iterator[None]:
-    """Say which folder is no encoder, whatever is wrong with its files."""
-    try:
-        yield
-    except MissingExtraError:
-        raise
-    except Exception as error:  # tokenizers raises nothing more special
-        line = str(error).partition("\n")[0]
-        raise ModelError(
-            f"The encoder {str(folder)!r} cannot be loaded ({line}); give a folder with "
-            "config.json, tokenizer.json and model.safetensors."
-        ) from error
+def _explained(folder: Path, error: Exception) -> Exception:
+    """Return the error that says which folder is no encoder."""
+    line = str(error).partition("\n")[0]
+    if isinstance(error, MissingExtraError):
+        return error
+    return ModelError(
+        f"The encoder {str(folder)!r} cannot be loaded ({line}); give a folder with config.json, "
+        "tokenizer.json and model.safetensors."
+    )
 
 
 def packaged_weights(extra: str, purpose: str = "This") -> Path:

@@ -1,10 +1,10 @@
-"""The knowledge base's own articles as a flat corpus, for training and evaluation."""
+"""Documents as arrays: their content words, their mentions, and what stands around each."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -209,18 +209,20 @@ class EncodedMentions:
 
     def take(self, rows: Int64 | Bools | slice, *, trim: bool = True) -> EncodedMentions:
         """Return the chosen mentions; `trim` drops candidate columns that none of them uses."""
-        changes: dict[str, object] = {
-            f.name: getattr(self, f.name)[rows]
-            for f in fields(self)
-            if f.name not in {"known", "surface_table"}
-        }
-        candidates = changes["candidates"]
-        assert isinstance(candidates, np.ndarray)
-        width = max(1, int((candidates >= 0).sum(axis=1).max(initial=0)))
-        width = width if trim else candidates.shape[1]
-        changes["candidates"] = candidates[:, :width]
-        changes["known"] = {name: values[rows][:, :width] for name, values in self.known.items()}
-        return replace(self, **changes)  # type: ignore[arg-type]
+        candidates = self.candidates[rows]
+        width = candidates.shape[1]
+        if trim:
+            width = max(1, int((candidates >= 0).sum(axis=1).max(initial=0)))
+        return EncodedMentions(
+            documents=self.documents[rows],
+            surfaces=self.surfaces[rows],
+            gold=self.gold[rows],
+            words=self.words[rows],
+            context=self.context[rows],
+            candidates=candidates[:, :width],
+            known={name: values[rows][:, :width] for name, values in self.known.items()},
+            surface_table=self.surface_table,
+        )
 
     def gold_column(self) -> Int64:
         """Return the column of the gold entity among the candidates, -1 where it is not there."""
@@ -341,13 +343,6 @@ class Window(NamedTuple):
     end: int
 
 
-class NextTo(NamedTuple):
-    """Words and signs next to a mention, the nearest first; fewer where the text begins or ends."""
-
-    before: tuple[str, ...]
-    after: tuple[str, ...]
-
-
 @dataclass(frozen=True)
 class Surroundings:
     """Where M mentions stand in the texts of their documents."""
@@ -374,14 +369,17 @@ class Surroundings:
             found.append(Window(text[first:last], start - first, end - first))
         return found
 
-    def next_to(self, n: int = 2) -> list[NextTo]:
-        """Return the n words or signs before and after each mention."""
+    def next_to(self, n: int = 2) -> list[tuple[list[str], list[str]]]:
+        """Return the n words or signs before and after each mention, the nearest first.
+
+        They are fewer where the text begins or ends.
+        """
         found = []
         for d, start, end in self.places():
             text = self.texts[d]
             before = _TOKEN.findall(text[max(0, start - _NEAR_CHARACTERS) : start])
             after = _TOKEN.findall(text[end : end + _NEAR_CHARACTERS])
-            found.append(NextTo(tuple(reversed(before[-n:])), tuple(after[:n])))
+            found.append((before[: -n - 1 : -1], after[:n]))
         return found
 
     def places(self) -> Iterator[tuple[int, int, int]]:

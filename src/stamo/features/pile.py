@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stamo.corpus.types import EmergingEntity
 from stamo.features.base import Feature, Rows, encode_features
@@ -68,7 +69,9 @@ class Pile:
     alias: Int32  # (M,) index into aliases
     neighbours: Int32  # (R,) sorted entity ids: the support of the relatedness rows
     context: Int32  # (M, K) index into neighbours, padded with -1
-    groups: Int64  # (M,) document and surface: one sense per document and surface
+    is_alias: Bools  # (E, A) which entity has which alias
+    is_candidate: Bools  # (M, E) which emerging entity each mention may refer to
+    n_documents: int  # that the pile was made of
     occurrence: sparse.csr_matrix  # (documents, R) 1 where a document links a neighbour
     labels: Float32  # (M, E) 1 where a mention of L is the entity
     labelled: Bools  # (M,) which mentions belong to L
@@ -84,12 +87,7 @@ class Pile:
     """The pile that this one was taken from, and the rows there."""
 
     def __len__(self) -> int:
-        return len(self.mentions)
-
-    @property
-    def n_documents(self) -> int:
-        """Return the number of documents the pile was made of."""
-        return int(self.occurrence.shape[0])
+        return len(self.alias)
 
     def rows(self, feature: Feature) -> Rows:
         """Return x(m) of a feature for every mention, (M, n); computed once."""
@@ -103,19 +101,13 @@ class Pile:
         return cast("Rows", self.kept[key])
 
     @cached_property
-    def is_alias(self) -> Bools:
-        """Which entity has which alias, (E, A)."""
-        return np.array([[a in e.aliases for a in self.aliases] for e in self.entities])
-
-    @cached_property
-    def is_candidate(self) -> Bools:
-        """Which emerging entity each mention may refer to, (M, E)."""
-        return self.is_alias.T[self.alias]
-
-    @cached_property
     def votes(self) -> tuple[Int64, Int64, Int64]:
-        """The votes' first mention (G,), the vote of each mention (M,), their sizes (G,)."""
-        _, first, vote = np.unique(self.groups, return_index=True, return_inverse=True)
+        """The votes' first mention (G,), the vote of each mention (M,), their sizes (G,).
+
+        The mentions of one name in one document have one sense, so they have one vote.
+        """
+        groups = self.mentions.documents.astype(np.int64) * len(self.aliases) + self.alias
+        _, first, vote = np.unique(groups, return_index=True, return_inverse=True)
         return first, vote, np.bincount(vote, minlength=len(first))
 
     def sample(self, pseudo_labels: Float32 | None = None) -> Sample:
@@ -152,7 +144,7 @@ class Pile:
             mentions=self.mentions.take(rows, trim=False),
             alias=self.alias[rows],
             context=self.context[rows],
-            groups=self.groups[rows],
+            is_candidate=self.is_candidate[rows],
             labels=self.labels[rows],
             labelled=self.labelled[rows],
             text=None if self.text is None else self.text.take(rows),
@@ -203,19 +195,20 @@ def prepare_pile(
         vocabularies: What the columns of views of words stand for, as a pack has them.
         encoder: Reads the text around the mentions.
     """
+    encoding, features, tables = model.encoding, model.features, model.tables(kb)
     named = candidate_rows(corpus, entities)
     rows = named if rows is None else rows
     # The candidate mentions are what is asked; they are nobody's context.
     context = corpus.entities.copy()
     context[named] = UNKNOWN
-    mentions = encode(corpus, kb, model.encoding, rows=rows, context_entities=context)
+    mentions = encode(corpus, kb, encoding, rows=rows, context_entities=context)
     pile = make_pile(
         entities,
-        encode_features(mentions, model.features, kb),
-        linked_pairs(corpus.documents, context),
+        encode_features(mentions, features, kb),
+        np.stack([corpus.documents, context], axis=1),
         corpus.n_documents,
         kb,
-        model.tables(kb),
+        tables,
         neighbours,
     )
     return replace(
@@ -236,7 +229,7 @@ def candidate_rows(corpus: FlatCorpus, entities: Sequence[EmergingEntity]) -> In
 def make_pile(
     entities: Sequence[EmergingEntity],
     mentions: EncodedMentions,
-    pairs: Int64,
+    pairs: NDArray[np.integer],
     n_documents: int,
     kb: KnowledgeBase,
     tables: Tables,
@@ -247,7 +240,8 @@ def make_pile(
     Args:
         entities: The emerging entities; every mention's surface is an alias of at least one.
         mentions: The candidate mentions of the documents, encoded.
-        pairs: The distinct (document, entity) pairs that the documents link, (n, 2).
+        pairs: The (document, entity) pairs that the documents link, (n, 2); those with a number
+            below 0 are none.
         n_documents: How many documents there are.
         kb: The knowledge base that the entities belong to.
         tables: The vectors that models look up.
@@ -258,12 +252,16 @@ def make_pile(
     aliases = tuple(dict.fromkeys(alias for entity in entities for alias in entity.aliases))
     by_alias = {alias: i for i, alias in enumerate(aliases)}
     alias_of_surface = np.array([by_alias[s] for s in mentions.surface_table], dtype=np.int32)
-    alias = alias_of_surface[mentions.surfaces] if len(mentions) else np.zeros(0, dtype=np.int32)
+    alias = alias_of_surface[mentions.surfaces]
     if neighbours is None:
-        neighbours = np.unique(pairs[:, 1]).astype(np.int32)
-    column = positions(neighbours, pairs[:, 1].astype(np.int32))
-    kept = column >= 0
-    ones, cells = np.ones(int(kept.sum())), (pairs[kept, 0], column[kept])
+        neighbours = np.unique(pairs[(pairs >= 0).all(axis=1), 1]).astype(np.int32)
+    column = positions(neighbours, pairs[:, 1])
+    kept = (pairs[:, 0] >= 0) & (column >= 0)
+    cells = (pairs[kept, 0], column[kept])
+    shape = (n_documents, len(neighbours))
+    occurrence = sparse.csr_matrix((np.ones(len(cells[0])), cells), shape=shape)
+    occurrence.data[:] = 1.0  # a document that links an entity twice links it
+    is_alias = np.array([[a in e.aliases for a in aliases] for e in entities])
     return Pile(
         entities=tuple(entities),
         aliases=aliases,
@@ -271,23 +269,18 @@ def make_pile(
         alias=alias,
         neighbours=neighbours,
         context=positions(neighbours, mentions.context),
-        groups=mentions.documents.astype(np.int64) * len(aliases) + alias,
-        occurrence=sparse.csr_matrix((ones, cells), shape=(n_documents, len(neighbours))),
-        labels=np.zeros((len(mentions), len(entities)), dtype=np.float32),
-        labelled=np.zeros(len(mentions), dtype=bool),
+        is_alias=is_alias,
+        is_candidate=is_alias.T[alias],
+        n_documents=n_documents,
+        occurrence=occurrence,
+        labels=np.zeros((len(alias), len(entities)), dtype=np.float32),
+        labelled=np.zeros(len(alias), dtype=bool),
         kb=kb,
         tables=tables,
     )
 
 
-def linked_pairs(documents: Int32, entities: Int32) -> Int64:
-    """Return the distinct pairs of document and entity of linked mentions, shape (n, 2)."""
-    linked = (documents >= 0) & (entities >= 0)
-    pairs = np.stack([documents[linked], entities[linked]], axis=1).astype(np.int64)
-    return np.unique(pairs, axis=0)
-
-
-def positions(keys: Int32, values: Int32) -> Int32:
+def positions(keys: Int32, values: NDArray[np.integer]) -> Int32:
     """Return where each value stands in the sorted `keys`, -1 where it does not."""
     if not len(keys):
         return np.full(values.shape, UNKNOWN, dtype=np.int32)
@@ -318,15 +311,3 @@ class Sample:
         weights = np.stack([total(w * self.counted) for w in self.weights.T], axis=1)
         share = (weights / size[:, None]).astype(np.float32)
         return share, (total(self.counted) / size).astype(np.float32), first
-
-    def by_document(self) -> tuple[Float32, Float32]:
-        """Return how far each document mentions each entity, (documents, E), and counts at all."""
-        weights = np.zeros((self.pile.n_documents, self.weights.shape[1]), dtype=np.float32)
-        np.maximum.at(weights, self.pile.mentions.documents, self.weights * self.counted[:, None])
-        counted = np.zeros(self.pile.n_documents, dtype=np.float32)
-        np.maximum.at(counted, self.pile.mentions.documents, self.counted)
-        return weights, counted
-
-    def without(self, rows: Bools) -> Sample:
-        """Return the sample without some mentions."""
-        return replace(self, counted=np.where(rows, np.float32(0), self.counted))

@@ -32,7 +32,7 @@ class Prior(Ranged, Feature):
     ranges: ClassVar = {"smoothing": 0}
 
     def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Float32:
-        """Return P(n | m) of the known candidates, (M, C)."""
+        """Return P(n | m) of the known candidates, (M, C); it comes with the candidates."""
         return mentions.known[self.name]
 
     def rows(self, pile: Pile) -> Float32:
@@ -56,7 +56,7 @@ class Prior(Ranged, Feature):
     def values(self, theta: Theta, pile: Pile) -> Array:
         """Return P(e | m) of all candidates, (M, C + E)."""
         own = theta[self.name]
-        p = weigh(pile.rows(self), own * like(pile.is_alias.astype(np.float32), own))
+        p = weigh(pile.rows(self), own) * like(pile.is_candidate.astype(np.float32), own)
         known = like(pile.mentions.known[self.name], own)
         p = p.clip(0.0, 1.0)
         if p.shape[1] > 1:

@@ -61,8 +61,11 @@ class Relatedness(Ranged, Feature):
     def estimate(self, sample: Sample) -> Float32:
         """Estimate the relatedness of e* to every neighbour on W, (E, R)."""
         pile, kb = sample.pile, sample.pile.kb
-        by_document = (values.astype(np.float64) for values in sample.by_document())
-        mentioned, counted = by_document  # (documents, E), (documents,)
+        # How far each document mentions each entity, (documents, E), and counts at all.
+        mentioned = np.zeros((pile.n_documents, len(pile.entities)))
+        counted, documents = np.zeros(pile.n_documents), pile.mentions.documents
+        np.maximum.at(mentioned, documents, sample.weights * sample.counted[:, None])
+        np.maximum.at(counted, documents, sample.counted)
         scale = self.crawl_share  # how many documents each counted document of W stands for
         if self.match_pile and counted.sum() > 0:
             scale = float(pile.n_documents / counted.sum())

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from stamo.corpus.tokenizer import tokenize
 from stamo.corpus.types import EmergingEntity
-from stamo.features.base import Term, View, named_columns, unit_rows
+from stamo.features.base import Term, View, named_columns, unit
 from stamo.features.embedding import description_vector, pile_contexts
 from stamo.features.pile import Pile, TextEncoder
 from stamo.kb.base import KnowledgeBase
@@ -35,7 +35,7 @@ class Words(View):
         mass = np.asarray(contexts.matrix.sum(axis=1))  # (M, 1)
         words = contexts.matrix @ contexts.vectors / np.maximum(mass, 1e-9) - contexts.background
         words[mass[:, 0] <= 0] = 0.0
-        return unit_rows(words)
+        return np.asarray(unit(words))
 
     def terms(self, pile: Pile, row: int) -> list[Term]:
         """Return the known context words."""
@@ -63,9 +63,8 @@ class EntityContext(View):
         distinct, place = np.unique(ids[row, column], return_inverse=True)
         vectors = np.asarray(pile.kb.entity_vectors()[distinct], dtype=np.float64)
         shape = (len(ids), len(distinct))
-        return unit_rows(
-            sparse.csr_matrix((np.ones(len(row)), (row, place)), shape=shape) @ vectors
-        )
+        sums = sparse.csr_matrix((np.ones(len(row)), (row, place)), shape=shape) @ vectors
+        return np.asarray(unit(sums))
 
     def terms(self, pile: Pile, row: int) -> list[Term]:
         """Return the entities around a mention."""
@@ -137,8 +136,8 @@ class Sentence(View):
         _, vote, _ = pile.votes
         sums = np.zeros((int(vote.max(initial=-1)) + 1, whole.shape[1]))
         np.add.at(sums, vote, whole)  # over the mentions of one name in one document
-        together = unit_rows(sums)[vote].astype(np.float32)
-        return unit_rows(np.hstack([together, near, phrase]).astype(np.float64))
+        together = unit(sums)[vote].astype(np.float32)
+        return np.asarray(unit(np.hstack([together, near, phrase]).astype(np.float64)))
 
 
 def n_columns(encoder: TextEncoder) -> int:
@@ -264,16 +263,13 @@ def neutral_likeness(
     if key not in _background:
         if len(_background) >= _MAX_REMEMBERED:
             _background.clear()
-        batch = next(
-            kb.articles(columns=["text"]), None
-        )  # openings from all over the first of them
+        _background[key] = UNKNOWN_LIKENESS
+        batch = next(kb.articles(columns=["text"]), None)
         texts = [] if batch is None else [t for t in batch["text"].to_pylist() if t.strip()]
-        chosen = np.unique(np.linspace(0, len(texts) - 1, N_BACKGROUND).astype(int)).tolist()
-        texts = [texts[i][:BACKGROUND_LENGTH] for i in chosen if texts]
-        alike = (
-            encoder.encode(texts) @ encoder.encode([description])[0] if texts else UNKNOWN_LIKENESS
-        )
-        _background[key] = float(np.mean(alike))
+        if texts:  # openings from all over the first of them
+            chosen = np.unique(np.linspace(0, len(texts) - 1, N_BACKGROUND).astype(int)).tolist()
+            openings = encoder.encode([texts[i][:BACKGROUND_LENGTH] for i in chosen])
+            _background[key] = float(np.mean(openings @ encoder.encode([description])[0]))
     usual = _background[key]
     raised = min(even + usual - USUAL_LIKENESS, usual + MOST_RAISED * (1 - usual))
     return max(raised, even)

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from stamo.errors import DivergenceError, LearningError, Ranged, SettingsError
+from stamo.errors import DivergenceError, LearningError, Ranged
 from stamo.features.base import Feature, Theta, estimate
 from stamo.features.pile import Pile
 from stamo.models.base import Frozen, Model
@@ -26,6 +26,8 @@ ALL_SLOTS = "max slots"
 """Learning stopped after the last slot that it was given."""
 NO_CHANGE = "no change"
 """Learning stopped since no pseudo-label changed for as many slots as its patience."""
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+"""β₁, β₂ and ε of the moments (Eq. 15 to 17), those of Adam."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,7 @@ class IntraSlotArgs(Ranged):
     """Leave the model's dropout on."""
     seed: int = 0
 
-    ranges: ClassVar = {"n_epochs": 0, "batch_size": 1, "default_rate": 0}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if min(self.learning_rate.values(), default=0.0) < 0:
-            raise SettingsError("The learning rates cannot be negative.")
+    ranges: ClassVar = {"n_epochs": 0, "batch_size": 1, "learning_rate": 0, "default_rate": 0}
 
 
 @dataclass(frozen=True)
@@ -65,20 +62,10 @@ class InterSlotArgs(Ranged):
     """Learning rate of a group that `eta` does not name (an added feature)."""
     adaptive: bool = True
     """Use the moments of δ (Eq. 15 and 16); False steps along δ itself."""
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
     gamma: int = 5
     """Warm-up period γ in slots; 1 is no warm-up."""
 
-    ranges: ClassVar = {"gamma": 1}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not (0 <= self.beta1 < 1 and 0 <= self.beta2 < 1):
-            raise SettingsError(f"β₁ and β₂ lie in [0, 1), not {self.beta1} and {self.beta2}.")
-        if min([*self.eta.values(), self.default_eta, self.epsilon]) <= 0:
-            raise SettingsError("Learning rates η and ε must be greater than 0.")
+    ranges: ClassVar = {"eta": 0, "default_eta": 0, "gamma": 1}
 
 
 NO_INTRA = IntraSlotArgs(n_epochs=0)
@@ -287,11 +274,11 @@ def inter_slot(
     moved, new_s, new_v = {}, {}, {}
     for name in theta_hat:
         delta = theta_hat[name] - theta_intra[name]  # 8   δᵗ
-        new_s[name] = args.beta1 * s[name] + (1 - args.beta1) * delta  # 9   Eq. 15
-        new_v[name] = args.beta2 * v[name] + (1 - args.beta2) * delta**2
-        s_hat = new_s[name] / (1 - args.beta1**t)  # 10  Eq. 16
-        v_hat = new_v[name] / (1 - args.beta2**t)
-        delta_hat = s_hat / (np.sqrt(v_hat) + args.epsilon) if args.adaptive else delta  # 11
+        new_s[name] = BETA1 * s[name] + (1 - BETA1) * delta  # 9   Eq. 15
+        new_v[name] = BETA2 * v[name] + (1 - BETA2) * delta**2
+        s_hat = new_s[name] / (1 - BETA1**t)  # 10  Eq. 16
+        v_hat = new_v[name] / (1 - BETA2**t)
+        delta_hat = s_hat / (np.sqrt(v_hat) + EPSILON) if args.adaptive else delta  # 11
         eta = args.eta.get(name, args.default_eta)
         eta_t = min(eta, eta * t / args.gamma)  # 12
         moved[name] = theta_hat[name] - eta_t * delta_hat  # 13  Eq. 17

@@ -19,8 +19,8 @@ The structure is Algorithm 1's. What differs, and why (measured in docs/replicat
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -175,7 +175,8 @@ def left_out_margins(
     margin = margins(frozen, theta, temperature)
     for k in np.unique(part[part >= 0]).tolist():
         mask = part == k
-        without = {**estimate(sample.without(mask), frozen.model.features), **prior}
+        others = replace(sample, counted=np.where(mask, np.float32(0), sample.counted))
+        without = {**estimate(others, frozen.model.features), **prior}
         margin[mask] = margins(frozen.take(np.flatnonzero(mask)), without, temperature)
     return margin
 
@@ -228,7 +229,8 @@ def fit(
         groups.append(found)
         left_out.append(odds[: len(labelled)])
         sure_odds.append((sure, odds[len(labelled) :]))
-    theta = {**theta, **stacked(groups)}
+    stacked = {n: np.stack([own[n] for own in groups]).astype(np.float32) for n in groups[0]}
+    theta = {**theta, **stacked}
     every, _ = log_odds(margin, pile, theta, temperature)
     for e, (sure, odds) in enumerate(sure_odds):
         every[sure, e] = odds  # no pseudo-label speaks for itself
@@ -239,11 +241,6 @@ def label_weights(pile: Pile) -> Float64:
     """Return what each labelled mention counts: those of a name in a document share a vote."""
     _, vote, size = pile.votes
     return np.asarray(1.0 / size[vote[np.flatnonzero(pile.labelled)]])
-
-
-def stacked(groups: Sequence[Mapping[str, Float64]]) -> dict[str, Float32]:
-    """Return the groups of several entities as groups of one θ, (E, n) each."""
-    return {n: np.stack([own[n] for own in groups]).astype(np.float32) for n in groups[0]}
 
 
 def fit_correction(
@@ -437,5 +434,6 @@ def fit_none(pile: Pile, args: DefaultArgs) -> dict[str, Float32]:
     unbiased = DefaultArgs(views=tuple(v for v in args.views if not v.mean), scale=args.scale)
     zeros = np.zeros(len(rows))
     found, _ = fit_correction(pile, rows, zeros, is_none, weight, unbiased, rare=0.0)
-    groups = stacked([found] * len(pile.entities))
-    return {n.replace("correction", "none", 1): v for n, v in groups.items() if n != SCALE}
+    every = (len(pile.entities), 1)
+    groups = {n: np.tile(own, every).astype(np.float32) for n, own in found.items() if n != SCALE}
+    return {n.replace("correction", "none", 1): own for n, own in groups.items()}

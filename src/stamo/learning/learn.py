@@ -35,8 +35,7 @@ from stamo.learning.algorithm1 import (
 from stamo.learning.default import DefaultArgs, learn_default
 from stamo.models.correction import VIEWS
 from stamo.models.store import TrainedModel
-from stamo.packs.pack import OWN_FIELDS, EntityPack
-from stamo.packs.theta import SHIFT
+from stamo.packs.pack import OWN_FIELDS, SHIFT, EntityPack
 from stamo.system.processes import one_thread
 
 
@@ -163,11 +162,6 @@ class LearnedEntity(Learned):
     number: int = 0
     """Which of the pile's entities it is."""
 
-    @classmethod
-    def of(cls, learned: Learned, trained: TrainedModel, number: int = 0) -> LearnedEntity:
-        """Return one of the entities that a run learned."""
-        return cls(**vars(learned), trained=trained, number=number)
-
     def __repr__(self) -> str:
         return f"<LearnedEntity {self.entity.id!r}: {self.stopped}>"
 
@@ -259,7 +253,7 @@ def learn(
         pile = encode_pile(group, corpus, kb, trained, encoder=reader)
         learned = chosen.learn(pile, trained, on_slot)
         for i, entity in enumerate(group):
-            by_id[entity.id] = LearnedEntity.of(learned, trained, i)
+            by_id[entity.id] = LearnedEntity(**vars(learned), trained=trained, number=i)
     return [by_id[entity.id] for entity in everyone]
 
 

@@ -39,8 +39,7 @@ from stamo.models.correction import (
 )
 from stamo.models.store import TrainedModel
 from stamo.packs.folder import refuse_twins
-from stamo.packs.pack import EntityPack
-from stamo.packs.theta import SHIFT, pack_theta
+from stamo.packs.pack import SHIFT, EntityPack
 from stamo.system.files import Float32, Float64, Int32, Int64
 
 logger = logging.getLogger(__name__)
@@ -153,7 +152,7 @@ def first_of_each(documents: Int32, names: Int32, most: int) -> tuple[Int64, Int
 
 
 def _score(pack: EntityPack, pile: Pile, rows: Int64, trained: TrainedModel) -> PackScores:
-    theta, temperature = pack_theta(pack), trained.calibration.temperature
+    theta, temperature = pack.theta(), trained.calibration.temperature
     frozen = trained.model.freeze(pile)
     margin = margins(frozen, theta, temperature)
     every, by_part = log_odds(margin, pile, theta, temperature)

@@ -11,14 +11,14 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar, Self
 
 import numpy as np
 
 from stamo.errors import ModelError
-from stamo.features.base import Array, Feature, Theta, append, library, like
-from stamo.features.embedding import LocalVectors, Tables, mean_rows
+from stamo.features.base import Array, Feature, Theta, append, library, like, unit
+from stamo.features.embedding import Tables, local_vectors, mean_rows
 from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import Pile
 from stamo.system.files import Bools, Float32, Float64, Int64
@@ -166,7 +166,16 @@ class Model(ABC):
         return library(scores).where(batch.mask, scores, MASKED)
 
     def freeze(self, pile: Pile) -> Frozen:
-        """Prepare to score a pile again and again under changing θ(e*); kept with the pile."""
+        """Prepare to score a pile again and again under changing θ(e*); kept with the pile.
+
+        Raises:
+            ModelError: There are no vectors to learn one in.
+        """
+        if not self.dimensions:
+            raise ModelError(
+                "Explanations, packs and learning need vectors, and the knowledge base has none; "
+                "build it without --dimensions 0."
+            )
         # What is kept holds φ, so no other φ gets its number.
         key = f"frozen for {type(self).__name__} {id(self.phi)} {self.features}"
         if key not in pile.kept:
@@ -191,22 +200,21 @@ class Model(ABC):
         The vectors of a batch are overwritten by those of the next one.
         """
         width = mentions.mask.sum(axis=1)
-        words = LocalVectors.of(tables.words, mentions.words)
-        word_place = words.place[mentions.words]
-        entities = LocalVectors.of(tables.entities, mentions.candidates, mentions.context)
-        candidates = entities.place[mentions.candidates]
-        context = mean_rows(entities, mentions.context)  # (M, Q)
+        words, (word_place,) = local_vectors(tables.words, mentions.words)
+        ids = mentions.candidates, mentions.context
+        entities, (candidates, around) = local_vectors(tables.entities, *ids)
+        context = mean_rows(entities, around)  # (M, Q)
         # One space for the words of every batch: fresh memory costs more than copying into it.
         size = MAX_BLOCK_MENTIONS * word_place.shape[1] * self.reads_each_word
-        space = np.empty((size, words.rows.shape[1]), np.float32)
-        means = None if self.reads_each_word else mean_rows(words, mentions.words)
+        space = np.empty((size, words.shape[1]), np.float32)
+        means = None if self.reads_each_word else mean_rows(words, word_place)
         for rows in blocks(width):
             place = candidates[rows, : int(width[rows[-1]])]  # (b, c)
             around = word_place[rows]  # (b, H)
             if means is None:
                 gathered = space[: around.size]
                 # Without "clip" it is buffered.
-                words.rows.take(around.ravel(), axis=0, out=gathered, mode="clip")
+                words.take(around.ravel(), axis=0, out=gathered, mode="clip")
                 own = gathered.reshape(*around.shape, -1)
             else:
                 own = means[rows]
@@ -214,10 +222,10 @@ class Model(ABC):
             yield (
                 rows,
                 Batch(
-                    mask=place < len(entities.rows) - 1,
-                    vectors=entities.rows.take(place, axis=0),
+                    mask=place < len(entities) - 1,
+                    vectors=entities.take(place, axis=0),
                     words=own,
-                    word_mask=around < len(words.rows) - 1,
+                    word_mask=around < len(words) - 1,
                     context=context[rows],
                     features={n: values[rows, : place.shape[1]] for n, values in known},
                 ),
@@ -251,7 +259,10 @@ class Model(ABC):
 
 @dataclass(frozen=True)
 class Frozen:
-    """Scores a pile under any θ(e*), right for every model: it looks all up and calls `psi`."""
+    """Scores a pile under any θ(e*), right for every model: it looks all up and calls `psi`.
+
+    What a subclass adds are arrays whose first axis is the mention.
+    """
 
     model: Model
     pile: Pile
@@ -289,19 +300,21 @@ class Frozen:
 
     def take(self, rows: Int64) -> Self:
         """Return a frozen form of some of the mentions."""
-        return replace(self, pile=self.pile.take(rows))
+        own = {field.name: getattr(self, field.name)[rows] for field in fields(self)[2:]}
+        return replace(self, pile=self.pile.take(rows), **own)
 
 
 def look_up(mentions: EncodedMentions, tables: Tables, each_word: bool) -> Batch:
     """Look up everything for mentions whose candidates are all known, in one batch."""
-    words = LocalVectors.of(tables.words, mentions.words)
-    entities = LocalVectors.of(tables.entities, mentions.candidates, mentions.context)
+    words, (word,) = local_vectors(tables.words, mentions.words)
+    ids = mentions.candidates, mentions.context
+    entities, (candidate, context) = local_vectors(tables.entities, *ids)
     return Batch(
         mask=mentions.mask,
-        vectors=entities[mentions.candidates],
-        words=words[mentions.words] if each_word else mean_rows(words, mentions.words),
+        vectors=entities[candidate],
+        words=words[word] if each_word else mean_rows(words, word),
         word_mask=mentions.words >= 0,
-        context=mean_rows(entities, mentions.context),
+        context=mean_rows(entities, context),
         features=mentions.known,
     )
 
@@ -325,11 +338,6 @@ def blocks(width: Int64) -> Sequence[Int64]:
         parts.append(order[start:end])
         start = end
     return parts
-
-
-def unit(vectors: Array) -> Array:
-    """Return vectors (..., Q) at unit norm; zeros stay."""
-    return vectors / library(vectors).linalg.norm(vectors, 2, -1, True).clip(1e-8)
 
 
 def softmax(values: Array) -> Array:

@@ -37,13 +37,6 @@ VIEWS: tuple[View, ...] = (
 """Every view, with its own prior variance; a new one is a class and a word here."""
 
 SCALE, BIAS, NONE_BIAS = "correction scale", "correction bias", "none bias"
-GROUPS = (
-    *(f"{kind} {view.name}" for kind in ("correction", "none") for view in VIEWS),
-    SCALE,
-    BIAS,
-    NONE_BIAS,
-)
-"""The groups of θ(e*) that belong to the correction."""
 PARTS = ("model", *(view.part for view in VIEWS), "entity's bias")
 """What adds up to the log odds of e*."""
 OWN_SHARE = 0.5

@@ -7,12 +7,12 @@ from typing import Self
 
 import numpy as np
 
-from stamo.features.base import Array, Theta, append, library, like
-from stamo.features.embedding import Embedding, LocalVectors, mean_rows
+from stamo.features.base import Array, Theta, append, library, like, unit
+from stamo.features.embedding import Embedding, local_vectors, mean_rows
 from stamo.features.pile import Pile
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
-from stamo.models.base import MASKED, Batch, Frozen, Model, highest, softmax, unit
+from stamo.models.base import MASKED, Batch, Frozen, Model, highest, softmax
 from stamo.system.files import Float32, Int64
 
 
@@ -67,29 +67,29 @@ class DeepED(Model):
         and distinct words for each surface, whatever the number of mentions.
         """
         mentions, tables = pile.mentions, pile.tables
-        vectors = LocalVectors.of(tables.entities, mentions.candidates, mentions.context)
-        words = LocalVectors.of(tables.words, mentions.words)
-        word = words.place[mentions.words].astype(np.int64)
-        (n, n_columns), n_words = mentions.candidates.shape, word.shape[1]
+        ids = mentions.candidates, mentions.context
+        vectors, (candidate, around) = local_vectors(tables.entities, *ids)
+        words, (word_place,) = local_vectors(tables.words, mentions.words)
+        word = word_place.astype(np.int64)
+        (n, n_columns), n_words = candidate.shape, word.shape[1]
         support = np.full((n, n_words), MASKED, dtype=np.float32)
         similarity = np.zeros((n, n_columns, n_words), dtype=np.float32)
         coherence = np.zeros((n, n_columns), dtype=np.float32)
-        context = mean_rows(vectors, mentions.context)
+        context = mean_rows(vectors, around)
         phi1, phi2, phi3 = (self.phi[f"phi{i}"] for i in (1, 2, 3))
         for surface in np.unique(mentions.surfaces):
             rows = np.flatnonzero(mentions.surfaces == surface)
-            candidates = mentions.candidates[rows[0]]
-            width = int((candidates >= 0).sum())
+            width = int(mentions.mask[rows[0]].sum())
             if not width:
                 continue
-            known = vectors[candidates[:width]]  # (c, Q)
+            known = vectors[candidate[rows[0], :width]]  # (c, Q)
             used, place = np.unique(word[rows], return_inverse=True)
             place = place.reshape(len(rows), n_words)
-            around = words.rows[used].T  # (Q, v)
-            support[rows] = ((known * phi2) @ around).max(axis=0)[place]
-            similarity[rows, :width] = ((known * phi1) @ around)[:, place].transpose(1, 0, 2)
+            said = words[used].T  # (Q, v)
+            support[rows] = ((known * phi2) @ said).max(axis=0)[place]
+            similarity[rows, :width] = ((known * phi1) @ said)[:, place].transpose(1, 0, 2)
             coherence[rows, :width] = context[rows] @ (known * phi3).T
-        return FrozenDeepED(self, pile, words.rows, word, support, similarity, coherence, context)
+        return FrozenDeepED(self, pile, words, word, support, similarity, coherence, context)
 
 
 @dataclass(frozen=True)

@@ -166,16 +166,6 @@ def load_model(path: str | Path) -> TrainedModel:
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
         raise ModelError(f"{path.name} is no readable model ({error}); train it again.") from error
-    trained = _from_parts(path, metadata, state)
-    if CHECKSUM in metadata and metadata[CHECKSUM] != trained.fingerprint:
-        raise ModelError(
-            f"{path.name} is damaged: its content does not match its checksum; copy it again or "
-            "train it again."
-        )
-    return trained
-
-
-def _from_parts(path: Path, metadata: dict[str, Any], state: dict[str, Float32]) -> TrainedModel:
     is_model = isinstance(metadata, dict) and metadata.get("format") == "stamo-model"
     if not is_model or metadata.get("version") != MODEL_VERSION or set(metadata) - _KEYS:
         raise ModelError(
@@ -193,7 +183,7 @@ def _from_parts(path: Path, metadata: dict[str, Any], state: dict[str, Float32])
         words = metadata.get("words", "plain")
         if words not in {"plain", "weighted"}:
             raise SettingsError(f"There are no {words!r} word vectors; choose plain or weighted.")
-        return TrainedModel(
+        trained = TrainedModel(
             model=make_model(
                 metadata["model"], int(metadata["dimensions"]), metadata["extra"], state
             ),
@@ -208,3 +198,9 @@ def _from_parts(path: Path, metadata: dict[str, Any], state: dict[str, Float32])
         raise ModelError(
             f"{path.name} does not hold what a stamo model needs ({error}); train it again."
         ) from error
+    if CHECKSUM in metadata and metadata[CHECKSUM] != trained.fingerprint:
+        raise ModelError(
+            f"{path.name} is damaged: its content does not match its checksum; copy it again or "
+            "train it again."
+        )
+    return trained

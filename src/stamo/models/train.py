@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stamo.errors import LearningError, SettingsError
+from stamo.errors import LearningError, Ranged
 from stamo.features.base import encode_features
 from stamo.features.embedding import Tables, Vectors, model_tables
 from stamo.features.mentions import (
@@ -29,7 +30,7 @@ from stamo.system.files import Bools, Float32, Float64, Int32, Int64
 
 
 @dataclass(frozen=True)
-class TrainingArgs:
+class TrainingArgs(Ranged):
     """How φ is optimised."""
 
     n_pairs: int = 10_000
@@ -50,13 +51,10 @@ class TrainingArgs:
     """Share of the training documents kept for early stopping."""
     seed: int = 0
 
-    def __post_init__(self) -> None:
-        if min(self.n_pairs, self.n_candidates, self.batch_size, self.n_epochs) < 1:
-            raise SettingsError("Training needs at least one pair, candidate, batch and epoch.")
-        if not 0 < self.validation_share < 1:
-            raise SettingsError(
-                f"The validation share is {self.validation_share}; it lies between 0 and 1."
-            )
+    ranges: ClassVar = {
+        **dict.fromkeys(("n_pairs", "n_candidates", "batch_size", "n_epochs"), 1),
+        "validation_share": (0.01, 0.99),
+    }
 
 
 @dataclass(frozen=True)

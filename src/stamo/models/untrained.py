@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from stamo.errors import ModelError
-from stamo.features.base import Array, library, like
+from stamo.features.base import Array, library, like, unit
 from stamo.features.embedding import Embedding
-from stamo.features.pile import Pile
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
-from stamo.models.base import Batch, Calibration, Frozen, Model, unit
+from stamo.models.base import Batch, Calibration, Model
 
 WITHOUT_WORDS = (0.88, 7.1, 1e-3, 0.0)
 WITH_WORDS = (0.91, 4.3, 1e-3, 3.2)
@@ -56,16 +54,3 @@ class Untrained(Model):
         """Return the weighted sum."""
         a, b, _, c = like(self.phi["weights"], psi)
         return a * psi[..., 0] + b * psi[..., 2] + c * psi[..., 1]
-
-    def frozen(self, pile: Pile) -> Frozen:
-        """Return the frozen form.
-
-        Raises:
-            ModelError: There are no vectors to learn one in.
-        """
-        if not self.dimensions:
-            raise ModelError(
-                "Explanations, packs and learning need vectors, and the knowledge base has none; "
-                "build it without --dimensions 0."
-            )
-        return super().frozen(pile)

@@ -2,18 +2,72 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Self
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from rapidfuzz.distance import Levenshtein
 
-from stamo.features.base import Array, Theta, append, like
-from stamo.features.embedding import Embedding, LocalVectors, mean_rows
+from stamo.features.base import Array, Feature, Theta, append, like, unit
+from stamo.features.embedding import Embedding, local_vectors, mean_rows
+from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import Pile
 from stamo.features.prior import Prior
-from stamo.features.surface import Surface
-from stamo.models.base import Batch, Frozen, Model, unit
-from stamo.system.files import Float32, Int64
+from stamo.kb.base import KnowledgeBase
+from stamo.models.base import Batch, Frozen, Model
+from stamo.system.files import Float32
+
+_QUALIFIER = re.compile(r"\s*\([^()]*\)$")
+
+
+def surface_similarities(surfaces: Sequence[str], titles: Sequence[str]) -> Float32:
+    """Return edit similarity, equal or contained, starts or ends with: shape (n, 3).
+
+    A title's qualifier in brackets names the type, not the entity, and is left out.
+    """
+    rows = np.zeros((len(surfaces), 3), dtype=np.float32)
+    for i, (surface, title) in enumerate(zip(surfaces, titles, strict=True)):
+        mention, name = surface.casefold(), _QUALIFIER.sub("", title).casefold()
+        rows[i] = (
+            Levenshtein.normalized_similarity(mention, name),
+            mention in name,
+            name.startswith(mention) or name.endswith(mention),
+        )
+    return rows
+
+
+@dataclass(frozen=True)
+class Surface(Feature):
+    """Edit distance, equality or containment, common start or end: three numbers, never learned.
+
+    The name of an emerging entity is known from the start, so θ(e*) has no group for it.
+    """
+
+    name = "surface"
+
+    def known(self, mentions: EncodedMentions, kb: KnowledgeBase) -> Float32:
+        """Return the three similarities of the known candidates, (M, C, 3).
+
+        Computed once for each distinct pair of surface and candidate.
+        """
+        width = mentions.candidates.shape[1]
+        surfaces = np.repeat(mentions.surfaces.astype(np.int64), width)
+        pairs = np.stack([surfaces, mentions.candidates.ravel()], axis=1)
+        distinct, place = np.unique(pairs, axis=0, return_inverse=True)
+        rows = np.flatnonzero(distinct[:, 1] >= 0)
+        titles = kb.titles(distinct[rows, 1].astype(np.int32))
+        found = surface_similarities([mentions.surface_table[i] for i in distinct[rows, 0]], titles)
+        values = np.zeros((len(distinct), 3), dtype=np.float32)
+        values[rows] = found
+        return values[place.reshape(-1)].reshape(*mentions.candidates.shape, 3)
+
+    def values(self, theta: Theta, pile: Pile) -> Array:
+        """Return the three similarities of all candidates, (M, C + E, 3); θ(e*) has no part."""
+        aliases, known = pile.aliases, pile.mentions.known[self.name]
+        table = [surface_similarities(aliases, [e.id] * len(aliases)) for e in pile.entities]
+        emerging = np.stack(table, axis=1)[pile.alias]  # (M, E, 3)
+        return append(known, like(emerging, theta["embedding"]))
 
 
 class Yamada(Model):
@@ -36,16 +90,14 @@ class Yamada(Model):
     def frozen(self, pile: Pile) -> FrozenYamada:
         """Compute everything that does not depend on θ(e*) once."""
         mentions, tables = pile.mentions, pile.tables
-        entities = LocalVectors.of(tables.entities, mentions.candidates, mentions.context)
-        words = LocalVectors.of(tables.words, mentions.words)
-        means = (
-            unit(mean_rows(words, mentions.words)),
-            unit(mean_rows(entities, mentions.context)),
-        )
+        ids = mentions.candidates, mentions.context
+        entities, (candidate, context) = local_vectors(tables.entities, *ids)
+        words, (word,) = local_vectors(tables.words, mentions.words)
+        means = unit(mean_rows(words, word)), unit(mean_rows(entities, context))
         psi = np.zeros((2, *mentions.candidates.shape), dtype=np.float32)
         for start in range(0, len(mentions), 512):
             rows = slice(start, start + 512)
-            vectors = unit(entities[mentions.candidates[rows]])
+            vectors = unit(entities[candidate[rows]])
             for own, mean in zip(psi, means, strict=True):
                 own[rows] = (vectors @ mean[rows, :, None])[..., 0]
         return FrozenYamada(self, pile, *means, *psi)
@@ -66,14 +118,3 @@ class FrozenYamada(Frozen):
         psi2 = append(self.psi2, like(self.words, vectors) @ vectors.T)
         psi3 = append(self.psi3, like(self.context, vectors) @ vectors.T)
         return self.model.gather_scores(self.values(theta), psi2, psi3)
-
-    def take(self, rows: Int64) -> Self:
-        """Return a frozen form of some of the mentions."""
-        return replace(
-            self,
-            pile=self.pile.take(rows),
-            words=self.words[rows],
-            context=self.context[rows],
-            psi2=self.psi2[rows],
-            psi3=self.psi3[rows],
-        )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -18,48 +17,60 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from stamo.corpus.types import MAX_ALIASES, MAX_NAME, EmergingEntity
+from stamo.corpus.types import MAX_NAME, EmergingEntity
 from stamo.errors import ArtifactMismatchError, PackError, SettingsError
 from stamo.kb.base import KnowledgeBase
-from stamo.system.files import Float32, Int32, write_atomic
+from stamo.system.files import Float32, Int32, Int64, write_atomic
 
 PACK_FORMAT = "stamo-pack"
 PACK_VERSION = 2
 PACK_SUFFIX = ".stamo"
 MAX_PACK_BYTES = 8 * 2**20
 MAX_TEXT = 20_000
+MAX_VALUE = 1e6
+MAX_GROUP = 1_000_000
+"""Values of one group."""
+MAX_SLOTS = 10_000
+MAX_VOCABULARIES = 10
+MAX_WORDS = 100_000
+UNIT_TOLERANCE = 1e-3
+
+NEIGHBOURS, DIMENSIONS = "neighbours", "dimensions"
+"""The sizes of a pack that the shapes of its groups depend on."""
+SHIFT = "decision-shift"
+"""The group that holds what was added to the log odds to draw the line for F1."""
+_VIEWED: dict[str, str | int] = {"words": DIMENSIONS, "context": DIMENSIONS, "entities": NEIGHBOURS}
+_VIEWED |= {"about": 1, "longer-name": 2, "bias": 1}
+SHAPES: Mapping[str, str | int] = {
+    **{f"{kind}-{view}": n for kind in ("correction", "none") for view, n in _VIEWED.items()},
+    "correction-scale": 1,
+    SHIFT: 1,
+    "keyphrase": NEIGHBOURS,
+}
+"""How many values a known group has: a number, or one of the pack's sizes."""
+ABOUT_GROUPS = ("correction-about", "none-about")
+SENTENCE_GROUPS = ("correction-sentence", "none-sentence")
+"""Groups whose size is that of the encoder, which is only known where it is installed."""
+OWN_FIELDS = frozenset({"prior", "relatedness", "embedding"})
+"""The groups of θ(e*) that are fields of a pack; all others are stored by name."""
+RESERVED = OWN_FIELDS | {"neighbours", "titles"}
+"""The arrays that are fields of a pack."""
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
+_FINGERPRINT = re.compile(r"[0-9a-f]{8,128}")
+_DTYPES = {"F32", "I32", "U8"}
+_RECORD: Mapping[str, type] = {
+    **dict.fromkeys(("entity", "about", "kb", "model", "labels", "encoder", "description"), str),
+    **{"aliases": list, "history": list, "notes": dict, "vocabularies": dict},
+}
+"""What a record holds, by its keys."""
 
 Record = dict[str, Any]
 Tensors = dict[str, NDArray[Any]]
-
-_DTYPES = {"F32", "I32", "U8"}
-
-
-def is_plain(value: object, depth: int) -> bool:
-    """Tell whether a value is made of finite numbers and texts, nested at most `depth` deep."""
-    if isinstance(value, bool | int) or value is None:
-        return True
-    if isinstance(value, float):
-        return math.isfinite(value)
-    if isinstance(value, str):
-        return is_text(value, MAX_TEXT)
-    if depth and isinstance(value, Mapping):
-        return all(is_text(k, MAX_NAME) and is_plain(v, depth - 1) for k, v in value.items())
-    return bool(depth) and isinstance(value, list) and all(is_plain(v, depth - 1) for v in value)
-
-
-def content_hash(record: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> str:
-    """Return the hash of a record and its arrays."""
-    digest = hashlib.sha256(json.dumps(record, sort_keys=True).encode())
-    for name in sorted(tensors):
-        values = tensors[name]
-        digest.update(f"\n{name} {values.dtype.str} {values.shape}\n".encode())
-        digest.update(values.tobytes())
-    return digest.hexdigest()
 
 
 def read_bytes(path: Path) -> bytes:
@@ -71,6 +82,16 @@ def read_bytes(path: Path) -> bytes:
         raise PackError(
             f"The pack {path.name!r} cannot be read ({error.strerror}); check its path."
         ) from error
+
+
+def content_hash(record: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> str:
+    """Return the hash of a record and its arrays."""
+    digest = hashlib.sha256(json.dumps(record, sort_keys=True).encode())
+    for name in sorted(tensors):
+        values = tensors[name]
+        digest.update(f"\n{name} {values.dtype.str} {values.shape}\n".encode())
+        digest.update(values.tobytes())
+    return digest.hexdigest()
 
 
 def to_bytes(record: Record, tensors: Tensors) -> bytes:
@@ -88,120 +109,43 @@ def parse_bytes(data: bytes) -> tuple[Record, Tensors]:
     """
     if len(data) > MAX_PACK_BYTES:
         raise PackError(f"it has more than {MAX_PACK_BYTES} bytes.")
-    whole = _strict_json(_metadata(data))
+    size = int.from_bytes(data[:8], "little")
+    if len(data) < 10 or size > len(data) - 8:
+        raise PackError("it is cut short or not a safetensors file.")
+    try:
+        # orjson refuses what is not JSON although Python reads it: NaN, 1e999, half a character.
+        header = orjson.loads(data[8 : 8 + size])
+        entries = [entry for name, entry in header.items() if name != "__metadata__"]
+        is_ours = all(entry["dtype"] in _DTYPES for entry in entries)
+        whole = orjson.loads(header["__metadata__"]["stamo"]) if is_ours else {}
+        record, checksum = whole.get("pack"), whole.get("sha256")
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise PackError("its header is damaged, or of a file of something else.") from error
+    if not is_ours:
+        raise PackError("it holds arrays of another type than a pack has.")
     try:
         tensors = load(data)
     except (SafetensorError, ValueError, KeyError, OverflowError, MemoryError) as error:
         raise PackError(f"its arrays cannot be read ({error}).") from error
-    record = whole.get("pack")
     if not isinstance(record, dict) or record.get("format") != PACK_FORMAT:
         raise PackError("it is a safetensors file of something else.")
     if record.get("version") != PACK_VERSION:
         raise PackError(f"it is not of format version {PACK_VERSION}; learn the entity again.")
-    if content_hash(record, tensors) != whole.get("sha256"):
+    try:
+        is_whole = content_hash(record, tensors) == checksum
+    except RecursionError:
+        is_whole = False
+    if not is_whole:
         raise PackError("its content does not match its checksum; copy it again.")
     return record, tensors
 
 
-def _metadata(data: bytes) -> str:
-    size = int.from_bytes(data[:8], "little")
-    if len(data) < 10 or size > len(data) - 8:
-        raise PackError("it is cut short or not a safetensors file.")
-    header = _strict_json(data[8 : 8 + size])
-    entries = [entry for name, entry in header.items() if name != "__metadata__"]
-    if any(not isinstance(entry, dict) or entry.get("dtype") not in _DTYPES for entry in entries):
-        raise PackError("it holds arrays of another type than a pack has.")
-    metadata = header.get("__metadata__")
-    text = metadata.get("stamo") if isinstance(metadata, dict) else None
-    if not isinstance(text, str):
-        raise PackError("it is a safetensors file of something else.")
-    return text
-
-
-def _strict_json(text: str | bytes) -> dict[str, Any]:
-    """Parse an object; refuse what is not JSON although Python reads it (NaN, 1e999)."""
-
-    def refuse(constant: str) -> float:
-        raise ValueError(f"{constant} is no number")
-
-    def finite(digits: str) -> float:
-        value = float(digits)
-        return value if math.isfinite(value) else refuse(digits)
-
-    try:
-        value = json.loads(text, parse_constant=refuse, parse_float=finite)
-        if not isinstance(value, dict):
-            raise ValueError("not an object")
-        json.dumps(value).encode()
-    except (ValueError, RecursionError) as error:
-        raise PackError("its header is damaged.") from error
-    return value
-
-
-def is_text(text: object, limit: int) -> bool:
-    """Tell whether a value is a text that can be written and shown."""
+def is_text(text: object, limit: int, allowed: str = "\n\t") -> bool:
+    """Tell whether a value is a text that can be written and shown; "" allows a single line."""
     if not isinstance(text, str) or len(text) > limit:
         return False
     # A lone surrogate cannot be written; "Cc" are control characters.
-    return not any(unicodedata.category(c) in ("Cs", "Cc") and c not in "\n\t" for c in text)
-
-
-def is_line(text: object, limit: int) -> bool:
-    """Tell whether a value is a text of one line."""
-    return is_text(text, limit) and "\n" not in str(text) and "\t" not in str(text)
-
-
-MAX_VALUE = 1e6
-MAX_GROUP = 1_000_000
-"""Values of one group."""
-
-NEIGHBOURS, DIMENSIONS = "neighbours", "dimensions"
-"""The sizes of a pack that the shapes of its groups depend on."""
-
-_VIEWED: dict[str, str | int] = {"words": DIMENSIONS, "context": DIMENSIONS, "entities": NEIGHBOURS}
-_VIEWED |= {"about": 1, "longer-name": 2, "bias": 1}
-SHAPES: Mapping[str, str | int] = {
-    **{f"{kind}-{view}": n for kind in ("correction", "none") for view, n in _VIEWED.items()},
-    "correction-scale": 1,
-    "decision-shift": 1,
-    "keyphrase": NEIGHBOURS,
-    "name": 0,
-    "surface": 0,
-}
-"""How many values a known group has: a number, or one of the pack's sizes."""
-
-SENTENCE_GROUPS = ("correction-sentence", "none-sentence")
-"""Groups whose size is that of the encoder, which is only known where it is installed."""
-RESERVED = frozenset({"prior", "neighbours", "titles", "relatedness", "embedding"})
-"""The arrays that are fields of a pack."""
-OWN_FIELDS = frozenset({"prior", "relatedness", "embedding"})
-"""The groups of θ(e*) that are fields of a pack; all others are stored by name."""
-_NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
-
-
-def check_groups(groups: Mapping[str, NDArray[Any]], sizes: Mapping[str, int]) -> None:
-    """Refuse groups that a linker could not work with.
-
-    A group that is not in `SHAPES` belongs to an added feature: one row of values.
-
-    Args:
-        groups: The values by the name of their group.
-        sizes: The sizes of the pack.
-
-    Raises:
-        PackError: A name, a shape or a value is out of range, or a group is missing.
-    """
-    for name, values in groups.items():
-        if name in RESERVED or not _NAME.fullmatch(name):
-            raise PackError(f"a group has the name {name[:50]!r}; use small letters and digits.")
-        n = SHAPES.get(name, values.size)
-        size = sizes[n] if isinstance(n, str) else n
-        check_array(f"{name!r} group", values, np.float32, (size,))
-        if size > MAX_GROUP:
-            raise PackError(f"its {name!r} group has {size} values; at most {MAX_GROUP} are read.")
-    missing = {"correction-scale", "correction-bias"} - set(groups)
-    if missing and any(name.startswith("correction-") for name in groups):
-        raise PackError(f"it has a correction but no {min(missing)!r}; learn the entity again.")
+    return not any(unicodedata.category(c) in ("Cs", "Cc") and c not in allowed for c in text)
 
 
 def check_array(what: str, values: NDArray[Any], dtype: type, shape: tuple[int, ...]) -> None:
@@ -218,15 +162,6 @@ def check_array(what: str, values: NDArray[Any], dtype: type, shape: tuple[int, 
     # Written so that NaN fails as well.
     if dtype is np.float32 and not bool((np.abs(values) <= MAX_VALUE).all()):
         raise PackError(f"its {what} hold a value that is not finite; learn the entity again.")
-
-
-MAX_SLOTS = 10_000
-MAX_VOCABULARIES = 10
-MAX_WORDS = 100_000
-UNIT_TOLERANCE = 1e-3
-
-_FINGERPRINT = re.compile(r"[0-9a-f]{8,128}")
-_TEXTS = ("entity", "about", "kb", "model", "labels", "encoder", "description")
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,22 +190,75 @@ class EntityPack:
     """Where the documents came from, under which licence, who labelled."""
 
     def __post_init__(self) -> None:
-        _check_arrays(self)
         names = (self.entity.id, *self.entity.aliases, *self.titles)
-        if any(not name or not is_line(name, MAX_NAME) for name in names):
+        if not all(name and is_text(name, MAX_NAME, "") for name in names):
             raise PackError("a name in it is empty, too long or not a line of text.")
         notes = (*self.notes, *self.notes.values(), self.description, self.entity.description)
-        if any(not is_text(note, MAX_TEXT) for note in notes):
+        if not all(is_text(note, MAX_TEXT) for note in notes):
             raise PackError("a note in it is too long or not text.")
         optional = (f or "0" * 8 for f in (self.labels_fingerprint, self.encoder))
-        fingerprints = (self.kb_fingerprint, self.model_fingerprint, *optional)
-        if any(not isinstance(f, str) or not _FINGERPRINT.fullmatch(f) for f in fingerprints):
+        if not all(
+            map(_FINGERPRINT.fullmatch, (self.kb_fingerprint, self.model_fingerprint, *optional))
+        ):
             raise PackError("a fingerprint in it is not a hash.")
-        n = len(self.history)
-        if n > MAX_SLOTS:
+        if len(self.history) > MAX_SLOTS:
+            n = len(self.history)
             raise PackError(f"its history has {n} slots; at most {MAX_SLOTS} are kept.")
-        if not all(isinstance(slot, Mapping) and is_plain(slot, 3) for slot in self.history):
-            raise PackError("its history holds something else than plain values.")
+        try:
+            json.dumps([dict(slot) for slot in self.history], allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise PackError("its history holds something else than plain values.") from error
+        vocabularies = self.vocabularies.values()
+        if len(vocabularies) > MAX_VOCABULARIES or any(len(v) > MAX_WORDS for v in vocabularies):
+            raise PackError("it has too many vocabularies, or one of them is too long.")
+        if not all(is_text(word, MAX_NAME, "") for words in vocabularies for word in words):
+            raise PackError("a vocabulary in it holds something else than words.")
+        self._check_arrays()
+
+    def _check_arrays(self) -> None:
+        """Refuse numbers that a linker could not work with.
+
+        A group that is not in `SHAPES` belongs to an added feature: one row of values.
+        """
+        n, r, groups = len(self.entity.aliases), len(self.titles), self.groups
+        check_array("priors", self.priors, np.float32, (n,))
+        check_array("neighbours", self.neighbours, np.int32, (r,))
+        check_array("relatedness values", self.relatedness, np.float32, (r,))
+        check_array("vector", self.vector, np.float32, (self.vector.size,))
+        if not (float(self.priors.min()) >= 0 and float(self.priors.max()) <= 1):
+            raise PackError("a prior lies outside 0 to 1; learn the entity again.")
+        # Where no word near its mentions is known, it is 0 and says nothing.
+        norm = float(np.linalg.norm(self.vector.astype(np.float64)))
+        if not self.vector.size or (norm and abs(norm - 1) > UNIT_TOLERANCE):
+            raise PackError("its vector has not the length 1; learn the entity again.")
+        if r and (int(self.neighbours[0]) < 0 or bool((np.diff(self.neighbours) <= 0).any())):
+            raise PackError("its neighbours are not in ascending order; learn the entity again.")
+        sizes = {NEIGHBOURS: r, DIMENSIONS: self.vector.size}
+        for name, values in groups.items():
+            if name in RESERVED or not _NAME.fullmatch(name):
+                raise PackError(
+                    f"a group has the name {name[:50]!r}; use small letters and digits."
+                )
+            known = SHAPES.get(name, values.size)
+            size = sizes[known] if isinstance(known, str) else known
+            check_array(f"{name!r} group", values, np.float32, (size,))
+            if size > MAX_GROUP:
+                raise PackError(
+                    f"its {name!r} group has {size} values; at most {MAX_GROUP} are read."
+                )
+        missing = {"correction-scale", "correction-bias"} - groups.keys()
+        if missing and any(name.startswith("correction-") for name in groups):
+            raise PackError(f"it has a correction but no {min(missing)!r}; learn the entity again.")
+        words = len(self.vocabularies.get("neighbours", ()))
+        for name in ("correction-neighbours", "none-neighbours"):
+            if name in groups and groups[name].shape != (words,):
+                raise PackError("its 'neighbours' words and their weights do not match.")
+        if not self.encoder and not groups.keys().isdisjoint(SENTENCE_GROUPS):
+            raise PackError("it weighs sentences but names no encoder; learn the entity again.")
+        if not self.entity.line and not groups.keys().isdisjoint(ABOUT_GROUPS):
+            raise PackError(
+                "it weighs a line about the entity but has none; learn the entity again."
+            )
 
     def __repr__(self) -> str:
         names = ", ".join(map(repr, self.entity.aliases))
@@ -330,11 +318,11 @@ class EntityPack:
                     f"this one is {given[:12]}; use that {what} or learn the entity again."
                 )
         if len(self.neighbours) and int(self.neighbours[-1]) >= kb.n_entities:
-            raise _bad(self, "names neighbours that the knowledge base does not have")
+            raise self._bad("names neighbours that the knowledge base does not have")
         if tuple(kb.titles(self.neighbours)) != self.titles:
-            raise _bad(self, "gives its neighbours other titles than the knowledge base")
+            raise self._bad("gives its neighbours other titles than the knowledge base")
         if len(self.vector) != kb.dimensions:
-            raise _bad(self, f"has a vector of {len(self.vector)}, not {kb.dimensions} dimensions")
+            raise self._bad(f"has a vector of {len(self.vector)}, not {kb.dimensions} dimensions")
         if not self.encoder:
             return
         from stamo.features.encoder import encoder_for  # with torch
@@ -345,13 +333,30 @@ class EntityPack:
         size = n_columns(encoder)
         for name in SENTENCE_GROUPS:
             if name in self.groups and self.groups[name].shape != (size,):
-                raise _bad(self, f"has {self.groups[name].size} values of {name!r}, not {size}")
+                raise self._bad(f"has {self.groups[name].size} values of {name!r}, not {size}")
+
+    def theta(self) -> dict[str, Float32]:
+        """Return θ(e*) in the shapes that the features expect, (1, ...) each.
+
+        The aliases and neighbours of a pile that it is looked up on must be the pack's own.
+        """
+        theta = {"prior": self.priors, "relatedness": self.relatedness, "embedding": self.vector}
+        for name, values in self.groups.items():
+            if name != SHIFT:  # the names of views are words, without hyphens
+                is_fitted = name.startswith(("correction-", "none-"))
+                theta[name.replace("-", " ") if is_fitted else name] = values
+        return {name: values[None] for name, values in theta.items()}
+
+    def strongest_neighbours(self, n: int) -> list[tuple[str, float]]:
+        """Return the titles that the entity is most related to, the strongest first."""
+        order: Int64 = np.argsort(-self.relatedness, kind="stable")[:n]
+        return [(self.titles[i], float(self.relatedness[i])) for i in order.tolist()]
 
     def to_bytes(self) -> bytes:
         """Return the file's content; equal packs give equal bytes."""
         data = to_bytes(*self._parts())
         if len(data) > MAX_PACK_BYTES:
-            raise _bad(self, f"would take {len(data)} bytes, more than {MAX_PACK_BYTES}")
+            raise self._bad(f"would take {len(data)} bytes, more than {MAX_PACK_BYTES}")
         return data
 
     def save(self, path: str | Path) -> None:
@@ -385,9 +390,42 @@ class EntityPack:
             PackError: The content is damaged or out of range.
         """
         try:
-            record, tensors = parse_bytes(data)
-            return _from_parts(record, tensors)
-        except PackError as error:
+            record, arrays = parse_bytes(data)
+            for key, kind in _RECORD.items():
+                if not isinstance(record.get(key), kind):
+                    raise PackError(f"its record is incomplete: {key!r} is no {kind.__name__}.")
+            aliases, keys = record["aliases"], ("id", "type", "url")
+            if not all(isinstance(alias, str) for alias in aliases):
+                raise PackError("an alias in it is no text.")
+            identity = record.get("identity", {})
+            is_table = isinstance(identity, dict) and set(identity) <= set(keys)
+            if not is_table or not all(isinstance(v, str) and v for v in identity.values()):
+                raise PackError("what it says of the entity's identity is no table of texts.")
+            if not all(isinstance(words, list) for words in record["vocabularies"].values()):
+                raise PackError("a vocabulary in it is no list of words.")
+            groups = {n: arrays.pop(n) for n in sorted(arrays) if n.startswith("group.")}
+            if arrays.keys() != RESERVED:
+                raise PackError("it holds other arrays than a pack has.")
+            titles = arrays["titles"].tobytes().decode(errors="surrogateescape")
+            known = (identity.get(key, "") for key in keys)
+            return cls(
+                entity=EmergingEntity(record["entity"], tuple(aliases), record["about"], *known),
+                priors=arrays["prior"],
+                neighbours=arrays["neighbours"],
+                titles=tuple(titles.split("\n")) if titles else (),
+                relatedness=arrays["relatedness"],
+                vector=arrays["embedding"],
+                kb_fingerprint=record["kb"],
+                model_fingerprint=record["model"],
+                labels_fingerprint=record["labels"],
+                encoder=record["encoder"],
+                vocabularies={view: tuple(own) for view, own in record["vocabularies"].items()},
+                groups={n.removeprefix("group."): values for n, values in groups.items()},
+                history=tuple(record["history"]),
+                description=record["description"],
+                notes=record["notes"],
+            )
+        except (PackError, SettingsError) as error:
             raise PackError(f"{name} is no usable entity pack: {error}") from error
 
     def _parts(self) -> tuple[Record, Tensors]:
@@ -419,89 +457,5 @@ class EntityPack:
         }
         return record, {name: np.ascontiguousarray(values) for name, values in arrays.items()}
 
-
-def _bad(pack: EntityPack, what: str) -> PackError:
-    return PackError(f"The pack of {pack.entity.id!r} {what}; learn the entity again.")
-
-
-def _check_arrays(pack: EntityPack) -> None:
-    n, r = len(pack.entity.aliases), len(pack.titles)
-    check_array("priors", pack.priors, np.float32, (n,))
-    check_array("neighbours", pack.neighbours, np.int32, (r,))
-    check_array("relatedness values", pack.relatedness, np.float32, (r,))
-    check_array("vector", pack.vector, np.float32, (pack.vector.size,))
-    if n and not (float(pack.priors.min()) >= 0 and float(pack.priors.max()) <= 1):
-        raise PackError("a prior lies outside 0 to 1; learn the entity again.")
-    # Where no word near its mentions is known, it is 0 and says nothing.
-    norm = float(np.linalg.norm(pack.vector.astype(np.float64)))
-    if not pack.vector.size or (norm and abs(norm - 1) > UNIT_TOLERANCE):
-        raise PackError("its vector has not the length 1; learn the entity again.")
-    if r and (int(pack.neighbours[0]) < 0 or bool((np.diff(pack.neighbours) <= 0).any())):
-        raise PackError("its neighbours are not in ascending order; learn the entity again.")
-    check_groups(pack.groups, {NEIGHBOURS: r, DIMENSIONS: pack.vector.size})
-    words = len(pack.vocabularies.get("neighbours", ()))
-    for name in ("correction-neighbours", "none-neighbours"):
-        if pack.groups.get(name, np.zeros(words)).shape != (words,):
-            raise PackError("its 'neighbours' words and their weights do not match.")
-    if not pack.encoder and any(name in pack.groups for name in SENTENCE_GROUPS):
-        raise PackError("it weighs sentences but names no encoder; learn the entity again.")
-    if not pack.entity.line and not pack.groups.keys().isdisjoint(
-        ("correction-about", "none-about")
-    ):
-        raise PackError("it weighs a line about the entity but has none; learn the entity again.")
-
-
-def _from_parts(record: Record, tensors: Tensors) -> EntityPack:
-    rest = {name: values for name, values in tensors.items() if name not in RESERVED}
-    if any(not name.startswith("group.") for name in rest):
-        raise PackError("it holds arrays that a pack does not have.")
-    aliases, history, notes = record.get("aliases"), record.get("history"), record.get("notes")
-    if not (isinstance(aliases, list) and isinstance(history, list) and isinstance(notes, dict)):
-        raise PackError("its record is incomplete.")
-    if not (1 <= len(aliases) <= MAX_ALIASES and all(isinstance(a, str) for a in aliases)):
-        raise PackError(f"it has {len(aliases)} aliases; a pack has 1 to {MAX_ALIASES}.")
-    if any(not isinstance(record.get(name, ""), str) for name in _TEXTS):
-        raise PackError("its record holds something else than text where text belongs.")
-    try:
-        blob = tensors["titles"].tobytes().decode()
-        return EntityPack(
-            entity=_entity(record, aliases),
-            priors=tensors["prior"],
-            neighbours=tensors["neighbours"],
-            titles=tuple(blob.split("\n")) if blob else (),
-            relatedness=tensors["relatedness"],
-            vector=tensors["embedding"],
-            kb_fingerprint=record["kb"],
-            model_fingerprint=record["model"],
-            labels_fingerprint=record["labels"],
-            encoder=record.get("encoder", ""),
-            vocabularies=_vocabularies(record.get("vocabularies", {})),
-            groups={name.removeprefix("group."): values for name, values in rest.items()},
-            history=tuple(history),
-            description=record["description"],
-            notes=notes,
-        )
-    except (KeyError, UnicodeDecodeError) as error:
-        raise PackError(f"its record is incomplete ({error}).") from error
-    except SettingsError as error:
-        raise PackError(str(error)) from error
-
-
-def _entity(record: Mapping[str, Any], aliases: list[str]) -> EmergingEntity:
-    identity = record.get("identity", {})
-    is_table = isinstance(identity, dict) and set(identity) <= {"id", "type", "url"}
-    if not is_table or any(not isinstance(v, str) or not v for v in identity.values()):
-        raise PackError("what it says of the entity's identity is no table of texts.")
-    known = (identity.get(name, "") for name in ("id", "type", "url"))
-    return EmergingEntity(record["entity"], tuple(aliases), record.get("about", ""), *known)
-
-
-def _vocabularies(value: object) -> dict[str, tuple[str, ...]]:
-    if not isinstance(value, dict) or len(value) > MAX_VOCABULARIES:
-        raise PackError("its vocabularies are no table of words.")
-    for words in value.values():
-        if not (isinstance(words, list) and len(words) <= MAX_WORDS):
-            raise PackError("a vocabulary in it is no list of words, or too long.")
-        if any(not is_line(word, MAX_NAME) for word in words):
-            raise PackError("a vocabulary in it holds something else than words.")
-    return {str(name): tuple(words) for name, words in value.items()}
+    def _bad(self, what: str) -> PackError:
+        return PackError(f"The pack of {self.entity.id!r} {what}; learn the entity again.")

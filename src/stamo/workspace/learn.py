@@ -200,7 +200,7 @@ def learn_pack(
             weight = f"helped, and is {learned.pile_weight:.0%} of the pack"
             notes["pile"] = weight if learned.pile_helped else "did not help"
             notes["left-out likelihood"] = f"{alone:.4f} labels alone, {with_pile:.4f} with pile"
-        pack = LearnedEntity.of(learned, trained).to_pack(
+        pack = LearnedEntity(**vars(learned), trained=trained).to_pack(
             labels_fingerprint=labels_fingerprint(events),
             history=tuple(record.to_json() for record in records),
             description=f"Learned from {int(pile.labelled.sum())} labelled and "
@@ -282,7 +282,8 @@ def estimation_pack(workspace: Workspace, kb: KnowledgeBase, trained: TrainedMod
     Nothing is written.
     """
     *_, pile = read_material(workspace, kb, trained)
-    return LearnedEntity.of(method_named("estimation").learn(pile, trained), trained).to_pack()
+    learned = method_named("estimation").learn(pile, trained)
+    return LearnedEntity(**vars(learned), trained=trained).to_pack()
 
 
 def collapse_alarm(records: Sequence[SlotRecord]) -> str | None:

@@ -25,8 +25,7 @@ from stamo.kb.base import KnowledgeBase
 from stamo.linking.forms import matcher_for
 from stamo.linking.linker import Linker
 from stamo.models.store import TrainedModel
-from stamo.packs.pack import EntityPack
-from stamo.packs.theta import SHIFT, strongest_neighbours
+from stamo.packs.pack import SHIFT, EntityPack
 from stamo.system.files import Float32, Float64, write_atomic
 from stamo.workspace.folder import REPORT, Workspace, read_corpus
 from stamo.workspace.labels import SKIP, LabelEvent, describe_choice, labels_fingerprint
@@ -135,7 +134,7 @@ def write_report(
         last_version=last_version,
         change=change,
         priors=_priors(pack, kb),
-        related=strongest_neighbours(pack, N_NEIGHBOURS),
+        related=pack.strongest_neighbours(N_NEIGHBOURS),
         nearest=nearest_entities(pack, kb, N_NEIGHBOURS),
         convergence_panels=convergence_panels(records),
         records=[*records[:1], *records[1:][-10:]],

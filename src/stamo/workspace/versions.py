@@ -11,7 +11,6 @@ import numpy as np
 from stamo.errors import PackError, WorkspaceError
 from stamo.kb.base import KnowledgeBase
 from stamo.packs.pack import PACK_SUFFIX, EntityPack, read_bytes
-from stamo.packs.theta import strongest_neighbours
 from stamo.system.files import Float64, sweep, write_atomic
 from stamo.workspace.folder import Workspace
 
@@ -155,7 +154,7 @@ def compare_with_kb(
         known = float(prior_by_id.get(entity, 0.0)) if prior_by_id else None
         priors.append(PriorPair(alias, float(learned), known))
     there = later.titles(later.related(entity, n_related)[0])
-    mine = {title for title, value in strongest_neighbours(pack, n_related) if value > 0}
+    mine = {title for title, value in pack.strongest_neighbours(n_related) if value > 0}
     vector = np.asarray(later.entity_vectors()[np.array([entity])], dtype=np.float64)[0]
     turned: Float64 | None = pack.vector.astype(np.float64)
     if former is not None:

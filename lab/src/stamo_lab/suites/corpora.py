@@ -25,7 +25,6 @@ from stamo.features.mentions import (
     flatten_articles,
     iterate_articles,
 )
-from stamo.features.pile import linked_pairs
 from stamo.kb.base import KnowledgeBase
 from stamo.system.files import Bools, Int32, Int64
 from stamo.system.processes import Item, Workers
@@ -128,7 +127,9 @@ class SuiteCorpus:
     @cached_property
     def pairs(self) -> Int64:
         """The distinct (document, entity) pairs, ordered by document."""
-        return linked_pairs(self.flat.documents, self.flat.entities)
+        linked = self.flat.entities >= 0
+        pairs = np.stack([self.flat.documents[linked], self.flat.entities[linked]], axis=1)
+        return np.unique(pairs.astype(np.int64), axis=0)
 
     @cached_property
     def _place(self) -> Mapping[str, int]:

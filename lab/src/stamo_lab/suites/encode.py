@@ -25,11 +25,11 @@ from stamo.features.mentions import (
     encode,
     entity_context,
 )
-from stamo.features.pile import Pile, linked_pairs, make_pile, positions
-from stamo.features.surface import Surface
+from stamo.features.pile import Pile, make_pile, positions
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.relatedness import wlm
 from stamo.models.correction import VIEWS
+from stamo.models.yamada import Surface
 from stamo.system.files import Bools, Float32, Int32, Int64
 from stamo_lab.baselines import Phrasebook
 from stamo_lab.suites.corpora import (
@@ -126,7 +126,7 @@ def encode_problem(
         known = _natural_known(mentions, corpus, numbers, kb, leave_out)
     mentions = replace(mentions, documents=documents, known=known)
     mentions = encode_features(mentions, features, kb)
-    pairs = linked_pairs(positions(numbers, flat.documents), context)
+    pairs = np.stack([positions(numbers, flat.documents), context], axis=1)
     entities = [data.entity(problem)]
     pile = make_pile(entities, mentions, pairs, len(numbers), kb, data.tables, neighbours)
     pile = replace(pile, text=text)
