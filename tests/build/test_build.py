@@ -145,7 +145,7 @@ def test_summary_tells_what_was_found_and_left_out(built):
 def test_manifest_describes_the_build(built):
     """The manifest names source and settings, and holds neither times nor folders."""
     kb = KnowledgeBase.open(built / "kb")
-    kb.verify()
+    kb.manifest.verify(kb.path)
     assert kb.manifest.sources["dump"].name == "dump.xml"
     assert kb.manifest.settings["held_out"] == 0
     assert str(built) not in (built / "kb" / "manifest.json").read_text()
@@ -353,7 +353,7 @@ def test_flipped_byte_is_found_by_verify(built):
     path.write_bytes(content)
     kb = KnowledgeBase.open(built / "kb")
     with pytest.raises(KnowledgeBaseError, match=r"articles\.parquet has changed"):
-        kb.verify()
+        kb.manifest.verify(kb.path)
 
 
 @pytest.mark.parametrize(

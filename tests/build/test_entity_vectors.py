@@ -5,7 +5,7 @@ import pytest
 
 from stamo.build import entity_vectors as module
 from stamo.build.entity_vectors import sum_links
-from stamo.kb.words import background_vector, entity_directions, word_weights
+from stamo.kb.base import background_vector, entity_directions, word_weights
 
 N_WORDS, Q, N_ENTITIES, WINDOW = 60, 8, 12, 5
 

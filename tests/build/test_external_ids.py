@@ -57,7 +57,7 @@ def test_ids_are_found_in_both_directions(tmp_path, data, known, unknown):
     assert entities[-1] == -1
     assert summary.counts["entities with an id"] == len(known)
     assert summary.skipped.get("id of a title or page that is no entity", 0) == unknown
-    kb.verify()
+    kb.manifest.verify(kb.path)
 
 
 def test_rows_that_cross_blocks_are_found(tmp_path):

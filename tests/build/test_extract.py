@@ -4,7 +4,7 @@ import pytest
 
 from stamo.build.dump import DumpReader
 from stamo.build.staging import extract_chunk, is_held_out
-from stamo.kb.candidates import normalise_surface, normalise_surfaces
+from stamo.kb.base import normalise_surface, normalise_surfaces
 from tests.build.dumps import write_dump
 
 

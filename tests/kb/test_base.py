@@ -10,9 +10,9 @@ import pytest
 from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.errors import KnowledgeBaseError, UnknownEntityError
 from stamo.kb import relatedness
-from stamo.kb.base import KnowledgeBase
+from stamo.kb.base import KnowledgeBase, stop_words
 from stamo.kb.relatedness import relate
-from stamo.kb.storage import Csr, open_array
+from stamo.kb.storage import open_array
 from tests.build.dumps import make_pages, write_dump
 
 
@@ -97,12 +97,11 @@ def test_aliases_of_an_entity(small_kb):
 def test_documents_and_their_entities_agree(small_kb):
     """An entity is among those of a document exactly when the document is in D(e)."""
     pairs = {(e, d) for e in range(small_kb.n_entities) for d in small_kb.documents(e).tolist()}
-    contents = Csr(
-        open_array(small_kb.path / "content_indptr.npy"),
-        open_array(small_kb.path / "content_entities.npy"),
-    )
-    assert len(contents) == small_kb.manifest.counts["articles"]
-    assert pairs == {(e, d) for d in range(len(contents)) for e in contents.row(d).tolist()}
+    indptr = open_array(small_kb.path / "content_indptr.npy")
+    entities = open_array(small_kb.path / "content_entities.npy")
+    assert len(indptr) == small_kb.manifest.counts["articles"] + 1
+    documents = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    assert pairs == set(zip(entities.tolist(), documents.tolist(), strict=True))
     assert len(pairs) == small_kb.document_frequency.sum()
 
 
@@ -274,3 +273,11 @@ def test_a_count_that_is_missing_is_named(small_kb, tmp_path):
     (copy / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(KnowledgeBaseError, match=r"does not say its number of dimensions; build"):
         KnowledgeBase.open(copy)
+
+
+def test_stop_words_follow_the_counts():
+    """Words above the given share of the text are stop words, in any language."""
+    counts = np.array([500, 300, 150, 49, 1])
+    assert stop_words(counts, 0.2).tolist() == [True, True, False, False, False]
+    assert not stop_words(np.zeros(3, dtype=np.int64)).any()
+    assert stop_words(np.array([11, 10, 3])).tolist() == [True, False, False]

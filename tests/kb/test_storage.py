@@ -9,7 +9,6 @@ from stamo.errors import KnowledgeBaseError
 from stamo.kb.storage import (
     HEADER_BYTES,
     ArrayWriter,
-    Csr,
     StringTable,
     VectorTable,
     expand,
@@ -70,15 +69,6 @@ def test_a_flipped_bit_in_a_header_is_an_error_or_harmless(tmp_path):
         path.write_bytes(data)
         with contextlib.suppress(KnowledgeBaseError):
             assert open_array(path).shape == (40,)
-
-
-def test_lists_are_gathered_in_the_given_order():
-    """Gathering rows joins their lists, empty ones included, and tells their lengths."""
-    lists = Csr(np.array([0, 2, 2, 5]), np.array([7, 8, 1, 2, 3]))
-    values, lengths = lists.gather(np.array([2, 1, 0, 2]))
-    assert values.tolist() == [1, 2, 3, 7, 8, 1, 2, 3]
-    assert lengths.tolist() == [3, 0, 2, 3]
-    assert lists.row(1).tolist() == []
 
 
 def test_expand_counts_up_from_each_start():

@@ -14,8 +14,7 @@ from stamo.evaluation.intervals import expected_calibration_error, reliability
 from stamo.features import embedding
 from stamo.features.embedding import LocalVectors, WeightedWords, mean_rows, model_tables
 from stamo.features.mentions import EncodedMentions
-from stamo.kb.base import KnowledgeBase
-from stamo.kb.words import entity_directions
+from stamo.kb.base import KnowledgeBase, entity_directions
 from stamo.linking.detect import LinkerSettings
 from stamo.linking.linker import Linker
 from stamo.models import store

@@ -21,9 +21,9 @@ from scipy.sparse import csr_array
 from stamo.build.vector_files import load_vectors, prepare
 from stamo.build.word_vectors import MIN_COUNT, TooFewWordsError, learn_word_vectors
 from stamo.corpus.tokenizer import UNKNOWN_WORD, encode_words, words_in_spans
+from stamo.kb.base import background_vector, entity_directions, word_weights
 from stamo.kb.manifest import ARTICLES_FILE, BACKGROUND, ENTITY_VECTORS
 from stamo.kb.storage import ArrayWriter, StringTable, VectorTable, open_array, save_array
-from stamo.kb.words import background_vector, entity_directions, word_weights
 from stamo.system.files import Float32, Int32, Int64
 
 CONTEXT_WINDOW = 50

@@ -26,7 +26,7 @@ from stamo.build.export import row_groups
 from stamo.build.language import AssumedLanguage, guess_language
 from stamo.build.site import Site
 from stamo.build.wikitext import CleanPage, clean, find_redirect, is_disambiguation, sanitise
-from stamo.kb.candidates import normalise_surface, normalise_surfaces
+from stamo.kb.base import normalise_surface, normalise_surfaces
 from stamo.kb.manifest import SourceFile
 from stamo.system.files import Closing
 from stamo.system.processes import without_garbage_collection

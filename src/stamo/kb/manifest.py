@@ -10,7 +10,6 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -143,14 +142,10 @@ class Manifest:
             if size != entry["size"]:
                 what = f"the file {name} has {size} bytes instead of {entry['size']}"
                 raise _damaged(directory, what)
+        kind = "xxh3" if index_only else "sha256"
         for name, entry in self.files.items():
-            path = directory / name
-            if not index_only:
-                is_same = sha256_of(path) == entry["sha256"]
-            else:
-                is_index = name.endswith(".trie") or "xxh3" in entry
-                is_same = not is_index or xxh3_of(path) == entry.get("xxh3")
-            if not is_same:
+            is_hashed = name.endswith(".trie") or kind in entry
+            if is_hashed and hash_of(directory / name, kind) != entry.get(kind):
                 what = f"the content of the file {name} has changed since the build"
                 raise _damaged(directory, what)
 
@@ -176,16 +171,16 @@ def is_knowledge_base(directory: Path) -> bool:
     return isinstance(record, dict) and record.get("format") == KB_FORMAT
 
 
+def hash_of(path: Path, kind: str) -> str:
+    """Return the sha256 or the xxh3 (of 64 bits) of a file's content in hexadecimal."""
+    with path.open("rb") as file:
+        digest = xxhash.xxh3_64 if kind == "xxh3" else hashlib.sha256
+        return hashlib.file_digest(file, digest).hexdigest()
+
+
 def sha256_of(path: Path) -> str:
     """Return the sha256 of a file's content in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def xxh3_of(path: Path) -> str:
-    """Return XXH3 (64 bits) of a file's content in hexadecimal; the file is not empty."""
-    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
-        return xxhash.xxh3_64_hexdigest(content)
+    return hash_of(path, "sha256")
 
 
 def describe_files(directory: Path, names: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -196,5 +191,5 @@ def describe_files(directory: Path, names: Iterable[str]) -> dict[str, dict[str,
         size = path.stat().st_size
         described[name] = {"size": size, "sha256": sha256_of(path)}
         if size and (name.endswith(".trie") or (name.endswith(".npy") and size <= MAX_SMALL_BYTES)):
-            described[name]["xxh3"] = xxh3_of(path)
+            described[name]["xxh3"] = hash_of(path, "xxh3")
     return described
