@@ -74,14 +74,6 @@ def test_redirects_into_a_cycle_lead_nowhere(tmp_path):
     assert run.omitted == {"link to a redirect in a cycle": 1, "redirect in a cycle": 5}
 
 
-def test_first_of_two_pages_with_one_title_wins(tmp_path):
-    """The links of the second page do not count."""
-    pages = [article("Twin"), article("Twin")]
-    query = run(tmp_path, pages, [(0, "a", "First"), (1, "b", "Second")])
-    assert query("SELECT page_id FROM document") == [(100,)]
-    assert query("SELECT title FROM entity ORDER BY title") == [("First",), ("Twin",)]
-
-
 def test_links_count_for_alias_and_documents(tmp_path):
     """count(e, m) counts links, D(e) counts articles once."""
     pages = [article("One"), article("Two"), redirect("Brigg", "Brig")]
@@ -106,15 +98,6 @@ def test_titles_and_redirects_are_aliases_without_links(tmp_path):
         ("The Film", 0),
         ("The Film (Avalon)", 0),
     ]
-
-
-def test_disambiguation_pages_are_no_entities(tmp_path):
-    """A link to one, direct or by redirect, is dropped and counted."""
-    pages = [("Avalon", DISAMBIGUATION, None, False), redirect("Avallon", "Avalon"), article("One")]
-    query = run(tmp_path, pages, [(2, "a", "Avalon"), (2, "b", "Avallon")])
-    assert query("SELECT title FROM entity") == [("One",)]
-    assert run.omitted == {"link to a disambiguation page": 2}
-    assert query("SELECT surface FROM alias") == [("One",)]
 
 
 @pytest.mark.parametrize(("missing_targets", "titles"), [(True, {"One", "Gone"}), (False, {"One"})])
@@ -142,19 +125,6 @@ def test_overlong_and_empty_surfaces_are_no_aliases(tmp_path):
     query = run(tmp_path, [article("One")], [(0, "", "Brig"), (0, "b" * 201, "Brig")])
     assert query("SELECT surface FROM alias ORDER BY surface") == [("Brig",), ("One",)]
     assert query("SELECT n_links FROM entity WHERE title = 'Brig'") == [(2,)]
-
-
-def test_streams_keep_their_order_side_by_side(tmp_path, monkeypatch):
-    """Two ordered results can be read in turns, batch by batch."""
-    monkeypatch.setattr(counting, "BATCH_ROWS", 2048)
-    connection = connect(tmp_path, [article(f"Page {i:05}") for i in range(5000)])
-    counting.count(connection, missing_targets=True, guess_redirects=True)
-    left, right = (counting.stream(connection, counting.POSITIONS_IN_ORDER) for _ in range(2))
-    pairs = list(zip(left, right, strict=True))
-    assert len(pairs) > 1
-    for side in zip(*pairs, strict=True):
-        joined = [i for batch in side for i in batch["position"].to_pylist()]
-        assert joined == list(range(5000))
 
 
 def test_listed_names_are_aliases_with_their_counts(tmp_path):

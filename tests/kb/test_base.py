@@ -82,12 +82,6 @@ def test_frequencies_and_articles(small_kb):
     assert np.all(np.diff(small_kb.entity_counts) <= 0)
 
 
-def test_disambiguation_page_is_no_entity(small_kb):
-    """The page Avalon only lists meanings; the one link to it is dropped."""
-    assert small_kb.entity_ids(["Avalon"]).tolist() == [-1]
-    assert small_kb.manifest.skipped["link to a disambiguation page"] == 1
-
-
 def test_aliases_of_an_entity(small_kb):
     """All names of an entity come with their counts, the most used first."""
     names = small_kb.aliases_of(small_kb.entity_id("Dara Voss"))
@@ -167,14 +161,6 @@ def test_articles_carry_mentions_with_exact_spans(small_kb):
         assert mention["entity"] in small_kb.candidates(surface).ids
 
 
-def test_articles_can_be_chosen_by_column(small_kb):
-    """Only the asked columns come, also when the choice needs another one."""
-    batches = list(small_kb.articles(held_out=False, columns=["title"]))
-    assert all(batch.schema.names == ["title"] for batch in batches)
-    assert sum(len(batch) for batch in batches) == 5
-    assert list(small_kb.articles(held_out=True)) == []
-
-
 def test_vectors_left_out_are_reported(small_kb):
     """A knowledge base without vectors says so."""
     assert small_kb.dimensions == 0
@@ -219,14 +205,6 @@ def test_nearest_agrees_with_all_cosines(learned_kb):
     ids, scores = learned_kb.nearest(0, 5)
     assert ids.tolist() == np.argsort(-cosines, kind="stable")[:5].tolist()
     assert scores == pytest.approx(cosines[ids])
-
-
-def test_entity_without_context_is_near_nothing(learned_kb):
-    """A vector of zeros has no neighbours."""
-    lonely = np.flatnonzero(np.asarray(learned_kb.document_frequency) == 0)
-    assert len(lonely)
-    ids, scores = learned_kb.nearest(int(lonely[0]), 5)
-    assert len(ids) == len(scores) == 0
 
 
 @pytest.mark.parametrize("file", ["aliases.trie", "words.trie", "alias_counts.npy"])

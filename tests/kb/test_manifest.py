@@ -53,14 +53,6 @@ def test_fingerprint_depends_on_content_only(saved, tmp_path_factory):
     assert changed.fingerprint != manifest.fingerprint
 
 
-def test_manifest_names_no_folder_and_no_time(saved):
-    """The source is named without its folder and two saves give the same bytes."""
-    before = (saved / "manifest.json").read_bytes()
-    Manifest.load(saved).save(saved)
-    assert (saved / "manifest.json").read_bytes() == before
-    assert str(saved).encode() not in before
-
-
 def test_missing_file_is_named(saved):
     """A file that is gone makes the knowledge base incomplete."""
     (saved / "b.bin").unlink()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import pyarrow.parquet as pq
 from scipy.sparse import csr_array
 
 from stamo.build.vector_files import load_vectors, prepare
-from stamo.build.word_vectors import MIN_COUNT, TooFewWordsError, learn_word_vectors
+from stamo.build.word_vectors import MIN_COUNT, learn_word_vectors
 from stamo.corpus.tokenizer import UNKNOWN_WORD, encode_words, words_in_spans
 from stamo.kb.base import background_vector, entity_directions, word_weights
 from stamo.kb.manifest import ARTICLES_FILE, BACKGROUND, ENTITY_VECTORS
@@ -58,8 +57,7 @@ def write_words(
     """
     found = None if vectors_path is None else load_vectors(vectors_path)
     for min_count in (MIN_COUNT, 1) if is_dump else (1,):
-        with suppress(TooFewWordsError):
-            found = found or learn_word_vectors(_counted_texts(result), dimensions, min_count)
+        found = found or learn_word_vectors(_counted_texts(result), dimensions, min_count)
     if found is None:
         return None
     StringTable.build(result, _WORDS, found.words)
@@ -300,8 +298,7 @@ def _sum_block(
 def block_vectors(first: int, result: Path, paths: Sequence[tuple[Path, Path]]) -> Float32:
     """Return the vectors of the entities from `first` on, shape (n, Q); zeros without context."""
     background = open_array(result / BACKGROUND)
-    n_entities = len(open_array(result / "entity_counts.npy"))
-    last = min(first + ENTITIES_PER_BLOCK, n_entities)
+    last = min(first + ENTITIES_PER_BLOCK, len(open_array(result / "entity_counts.npy")))
     total = np.zeros((last - first, len(background) + 1), dtype=np.int64)
     for entities_path, sums_path in paths:
         entities, sums = open_array(entities_path), open_array(sums_path)

@@ -31,11 +31,6 @@ def shelter(text: str) -> str:
     return SHELTERED + text.translate(_SHELTER)
 
 
-def is_sheltered(text: str) -> bool:
-    """Tell whether some of a text is sheltered."""
-    return SHELTERED in text
-
-
 def reveal(text: str) -> str:
     """Give sheltered text its own characters back."""
     return text.translate(_REVEAL) if SHELTERED in text else text

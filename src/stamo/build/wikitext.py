@@ -28,10 +28,10 @@ from stamo.build.wikilinks import (
     CLOSE,
     OPEN,
     PLACEHOLDER,
+    SHELTERED,
     SUBPAGE,
     VANISHING,
     file_pattern,
-    is_sheltered,
     join_subpage,
     link_pattern,
     pipe_trick,
@@ -443,7 +443,7 @@ def clean(wikitext: str, site: Site, title: str = "") -> CleanPage:
     cut: list[str] = []
     text = cut_extensions(sanitise(wikitext), cut)
     # Asked now, since a cut may take the sign of sheltered text and leave some of the text.
-    sheltered = is_sheltered(text)
+    sheltered = SHELTERED in text
     # Notes were taken out whole, so comments inside them are still there.
     cut = [cut_extensions(part, cut) for part in cut]
     text = cut_templates(unwrap_templates(text), cut)
