@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from stamo.build import counting
 from stamo.build import entity_vectors as contexts
 from stamo.build.build import BuildSettings, build_knowledge_base
-from stamo.errors import DumpError, KnowledgeBaseError, SettingsError
+from stamo.errors import KnowledgeBaseError, StamoError
 from stamo.kb.base import KnowledgeBase
 from tests.build.dumps import make_pages, write_dump
 
@@ -271,13 +272,6 @@ def test_two_builds_of_one_target_do_not_meet(built):
     kb.manifest.verify(kb.path)
 
 
-def test_missing_dump_leaves_nothing(tmp_path):
-    """A dump that is not there is an error, and no directory remains."""
-    with pytest.raises(DumpError, match=r"nowhere\.xml"):
-        build_knowledge_base(tmp_path / "nowhere.xml", tmp_path / "kb", SETTINGS)
-    assert names_in(tmp_path) == set()
-
-
 def test_dump_without_links_is_a_knowledge_base(tmp_path):
     """Articles without any link give entities without documents."""
     dump = write_dump(tmp_path / "dump.xml", [("One", "Nothing here.")])
@@ -294,15 +288,6 @@ def test_dump_of_redirects_only_is_a_knowledge_base(tmp_path):
     kb = KnowledgeBase.open(tmp_path / "kb")
     assert kb.title(kb.entity_id("A")) == "B"
     assert list(kb.articles()) == []
-
-
-@pytest.mark.parametrize(
-    "values", [{"held_out": 1.0}, {"held_out": -0.1}, {"workers": 0}, {"dimensions": -1}]
-)
-def test_settings_out_of_range_are_refused(values):
-    """Each setting is checked where it is declared."""
-    with pytest.raises(SettingsError):
-        BuildSettings(**values)
 
 
 @pytest.mark.data
@@ -339,3 +324,27 @@ def test_a_dump_of_a_few_words_builds(tmp_path):
     kb = KnowledgeBase.open(build_knowledge_base(dump, tmp_path / "kb", settings).path)
     assert kb.titles(range(kb.n_entities)) == ["Cargo", "Rust"]
     assert kb.dimensions > 0
+
+
+@pytest.mark.parametrize(
+    ("source", "settings", "message"),
+    [
+        ("dump.xml", {"held_out": 1.0}, "held-out share is 1.0"),
+        ("dump.xml", {"workers": 0}, "number of workers is 0"),
+        ("dump.xml", {"dimensions": -1}, "Vectors of -1 dimensions"),
+        ("dump.xml", {"language": "??"}, "no language code"),
+        ("dump.xml", {"ids": Path("none.sql")}, "no file of ids"),
+        ("nowhere.xml", {}, r"nowhere\.xml"),
+        ("notes", {}, "no Markdown note"),
+        ("notes", {"disambiguation_templates": frozenset({"x"})}, "goes with a dump"),
+        ("notes", {"source": "dump"}, "is a folder"),
+        ("p.csv", {"held_out": 0.1}, "no article to hold out"),
+    ],
+)
+def test_what_cannot_be_built_is_one_sentence(tmp_path, source, settings, message):
+    """Settings out of range, sources that are not there, and what does not go with a source."""
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "p.csv").write_text("name\nFalcon\n")
+    with pytest.raises(StamoError, match=message):
+        build_knowledge_base(tmp_path / source, tmp_path / "kb", BuildSettings(**settings))
+    assert names_in(tmp_path) == {"notes", "p.csv"}

@@ -7,7 +7,6 @@ import lzma
 import os
 import pickle
 import sys
-import threading
 import tracemalloc
 from collections import Counter
 from types import SimpleNamespace
@@ -23,7 +22,6 @@ from stamo.build.dump import (
     CUT_OFF,
     INVALID_TEXT,
     MALFORMED,
-    NO_TEXT,
     NOT_CLOSED,
     OTHER_MODEL,
     OTHER_NAMESPACE,
@@ -91,24 +89,6 @@ def test_pages_of_the_oldest_and_the_newest_export():
 def test_any_escaped_text_comes_back(text):
     """What a wiki escapes on export is what we read."""
     assert parse(page("A", revision(escape(text))))[0][0].text == text
-
-
-@pytest.mark.parametrize(
-    ("revisions", "reason"),
-    [
-        ('<revision><text xml:space="preserve" /></revision>', None),
-        ('<revision><text bytes="0" sha1="x"></text></revision>', None),
-        ('<revision><text bytes="120" /></revision>', NO_TEXT),
-        ('<revision><text deleted="deleted" /></revision>', NO_TEXT),
-        ("<revision><id>3</id></revision>", NO_TEXT),
-        ("", NO_TEXT),
-    ],
-)
-def test_page_without_text_is_kept_and_told_from_an_empty_one(revisions, reason):
-    """An empty page is an empty page; hidden and missing texts are counted besides."""
-    ((found,), counts) = parse(page("A", revisions))
-    assert found.text == ""
-    assert list(counts) == ([reason] if reason else [])
 
 
 @pytest.mark.parametrize(
@@ -362,27 +342,6 @@ def test_plain_dump_cut_at_every_byte_keeps_all_complete_pages(tmp_path):
         assert counts == ({CUT_OFF: 1} if is_open else {} if is_closed else {NOT_CLOSED: 1})
 
 
-@pytest.mark.parametrize("suffix", ["gz", "bz2", "xz", "zst"])
-def test_cut_archive_keeps_what_it_holds(tmp_path, suffix):
-    """Pages come out up to the cut, and the place of the cut is counted."""
-    # Each page is a member of its own, so what is complete before a cut is known exactly.
-    titles = ["One", "Two", "Three"]
-    texts = [header("0.11"), *(entry(title, 1) for title in titles), "</mediawiki>"]
-    members = [COMPRESS[suffix](text.encode()) for text in texts]
-    data = b"".join(members)
-    ends = [sum(map(len, members[: n + 1])) for n in range(len(members))]
-    for cut in range(6, len(data), 11):
-        path = write(tmp_path / "dump", data[:cut])
-        try:
-            pages, counts = read(path)
-        except DumpError:
-            assert cut < ends[1]
-            continue
-        n_complete = sum(end <= cut for end in ends[1:4])
-        assert [one.title for one in pages][:n_complete] == titles[:n_complete]
-        assert cut in ends or counts[f"archive ends early after {cut:,} bytes"] == 1
-
-
 def test_page_of_20_megabytes_is_skipped_within_the_stated_memory(tmp_path):
     """A page above the limit is counted, wherever its tags are cut; memory stays bounded."""
     huge = entry("Huge", 1).replace("Text", "x" * 20_000_000)
@@ -453,16 +412,6 @@ def test_other_archives_are_read_in_one_piece(tmp_path, monkeypatch, streams):
     path = write(tmp_path / "wiki.xml.bz2", archive)
     assert ranges_of(path) == []
     assert read(path, chunk_bytes=100) == read(write(tmp_path / "plain.xml", whole))
-
-
-def test_a_pipe_is_read_once(multistream, tmp_path):
-    """What cannot be read twice is not looked through for streams."""
-    os.mkfifo(tmp_path / "pipe")
-    send = (tmp_path / "pipe").write_bytes
-    writer = threading.Thread(target=send, args=[multistream.read_bytes()])
-    writer.start()
-    assert read(tmp_path / "pipe") == read(multistream)
-    writer.join()
 
 
 def test_damage_costs_only_its_range(multistream, monkeypatch):

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from stamo.build.build import BuildSettings, build_knowledge_base
-from stamo.errors import DumpError, SettingsError
+from stamo.errors import DumpError
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker
 from tests.build.products import products, write_products
@@ -114,12 +114,6 @@ def test_a_faulty_table_is_one_sentence_with_its_line(tmp_path, content, message
     assert [path.name for path in tmp_path.iterdir()] == ["p.csv"]
 
 
-def test_settings_that_a_table_cannot_have_are_refused(tmp_path):
-    """It has no articles to hold out, and its own ids."""
-    with pytest.raises(SettingsError, match="no article to hold out"):
-        build(tmp_path / "p.csv", TABLE, held_out=0.1)
-
-
 def test_listed_names_are_found_whatever_the_descriptions_say(tmp_path):
     """Where nothing is ever a link, a name in many descriptions is a name all the same."""
     rows = "".join(f"c{i},Case {i},A case for the Falcon.\n" for i in range(20))
@@ -143,11 +137,3 @@ def test_descriptions_tell_entities_of_one_name_apart(tmp_path):
     linker = Linker(kb)
     found = [linker.link(near)[0] for *_, near, _ in products()]
     assert [m.entity for m in found] == [f"{name} ({kind})" for _, name, kind, *_ in products()]
-
-
-def test_same_bytes_for_any_number_of_workers(tmp_path):
-    """A table with vectors too."""
-    write_products(tmp_path / "p.csv")
-    one = build(tmp_path / "p.csv", dimensions=20)
-    two = build(tmp_path / "p.csv", dimensions=20, workers=2, overwrite=True)
-    assert one.fingerprint == two.fingerprint

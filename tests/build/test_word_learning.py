@@ -15,7 +15,6 @@ from stamo.build.word_vectors import (
     count_pairs,
     leading_directions,
     learn_word_vectors,
-    orthonormalise,
     symmetric_eigen,
 )
 
@@ -70,15 +69,6 @@ def test_eigen_decomposition_equals_lapack(size):
     values, vectors = symmetric_eigen(matrix)
     np.testing.assert_allclose(values, np.linalg.eigvalsh(matrix)[::-1], atol=1e-12)
     np.testing.assert_allclose((vectors * values) @ vectors.T, matrix, atol=1e-12)
-
-
-def test_orthonormal_basis_of_dependent_columns():
-    """Columns that repeat others leave zeros; the rest is orthonormal."""
-    columns = np.random.default_rng(0).standard_normal((30, 3)) @ np.array(
-        [[1.0, 0, 0, 1], [0, 1, 0, 1], [0, 0, 1, 1]]
-    )
-    basis = orthonormalise(columns)
-    np.testing.assert_allclose(basis.T @ basis, np.diag([1.0, 1, 1, 0]), atol=1e-9)
 
 
 def test_reduction_equals_dense_svd():

@@ -31,21 +31,6 @@ def test_candidates_come_with_counts_and_priors(small_kb):
     ]
 
 
-def test_names_nobody_links_have_uniform_priors(small_kb):
-    """A redirect is an alias with count 0 and, alone, prior 1."""
-    found = small_kb.candidates("Town of Brig")
-    assert by_title(small_kb, zip(found.ids.tolist(), found.counts.tolist(), strict=True)) == [
-        ("Brig", 0)
-    ]
-    assert found.priors.tolist() == [1.0]
-
-
-def test_unknown_surface_has_no_candidates(small_kb):
-    """An unknown surface form gives an empty result, not an error."""
-    assert len(small_kb.candidates("Nobody")) == 0
-    assert small_kb.alias_id("Nobody") == -1
-
-
 def test_batch_equals_single_look_ups(small_kb):
     """Many aliases at once give what each gives alone, cut and padded."""
     names = ["Avalon", "nobody", "Brig", "Voss", "Old Brig"]

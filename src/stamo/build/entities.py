@@ -37,8 +37,8 @@ import pyarrow.parquet as pq
 from stamo.build.counting import MAX_SURFACE
 from stamo.build.site import Site
 from stamo.build.staging import (
+    Build,
     Listed,
-    Source,
     as_written,
     choose_titles,
     settle_articles,
@@ -82,23 +82,23 @@ class EntityRow:
     type: str = ""
 
 
-def read_entities(source: Source) -> Site:
+def read_entities(build: Build) -> Site:
     """Read a table of entities: names with their counts, and descriptions as articles."""
-    sample = read_entity_rows(source.path, Counter())
-    site = source.plain_site(f"{row.name}\n{row.description}" for row in sample)
+    sample = read_entity_rows(build.path, Counter())
+    site = build.plain_site(f"{row.name}\n{row.description}" for row in sample)
     listed: dict[int, Listed] = {}
     ids: list[str] = []
-    with as_written(source) as written:
-        rows = read_entity_rows(source.path, source.skipped)
-        written.append_rows("text", _descriptions(rows, source, site, listed, ids))
+    with as_written(build) as written:
+        rows = read_entity_rows(build.path, build.skipped)
+        written.append_rows("text", _descriptions(rows, build, site, listed, ids))
     chosen = choose_titles([*listed.values()])
-    source.ids = [(title, id) for title, id in zip(chosen, ids, strict=True) if id]
-    settle_articles(source, listed, dict(enumerate(chosen)), written, lambda target, at: None)
+    build.ids = [(title, id) for title, id in zip(chosen, ids, strict=True) if id]
+    settle_articles(build, listed, dict(enumerate(chosen)), written, lambda target, at: None)
     return site
 
 
 def _descriptions(
-    rows: Iterable[EntityRow], source: Source, site: Site, listed: dict[int, Listed], ids: list[str]
+    rows: Iterable[EntityRow], build: Build, site: Site, listed: dict[int, Listed], ids: list[str]
 ) -> Iterator[tuple[int, int, str, str, bool]]:
     """Take the entities of a table; yield what it says of each as the text of an article.
 
@@ -110,18 +110,18 @@ def _descriptions(
     for at, row in enumerate(rows):
         title = tidy_title(row.name, site)
         if not title:
-            _fail(source.path, row.line, "has a name without a visible sign")
+            _fail(build.path, row.line, "has a name without a visible sign")
         key = (row.id,) if row.id else (title, row.type)
         before = line_of.setdefault(key, row.line)
         if before != row.line:
             same = f"the id {row.id!r}" if row.id else f"the name {title!r} and no id"
             what = f"has {same}, as line {before} has; give every entity an id of its own"
-            _fail(source.path, row.line, what)
+            _fail(build.path, row.line, what)
         names = (row.name, *row.aliases)
         n_uses += row.count * len(names)
         if n_uses > MAX_COUNT:
             raise DumpError(
-                f"{source.path.name}: the counts of all names are more than {MAX_COUNT:,} together "
+                f"{build.path.name}: the counts of all names are more than {MAX_COUNT:,} together "
                 f"by line {row.line}; divide them all by the same number."
             )
         qualifiers = (tidy_title(row.type, site), tidy_title(row.id, site))
@@ -129,7 +129,7 @@ def _descriptions(
         ids.append(row.id)
         yield at, at + 1, "", sanitise(row.description), False
         if at % _REPORTED == 0:
-            source.report(None)
+            build.report(None)
 
 
 def read_entity_rows(path: Path, unused: Counter[str]) -> Iterator[EntityRow]:

@@ -23,10 +23,10 @@ from stamo.build.counting import MAX_SURFACE
 from stamo.build.dump import CHUNK_BYTES
 from stamo.build.site import Site, decode_references
 from stamo.build.staging import (
+    Build,
     Extract,
     Listed,
     Rows,
-    Source,
     as_written,
     choose_titles,
     settle_articles,
@@ -61,27 +61,27 @@ class Note:
     sha256: str
 
 
-def read_notes(source: Source) -> Site:
+def read_notes(build: Build) -> Site:
     """Read each note of a folder once, in workers; when all are known, links find theirs."""
-    files = list_notes(source.path, source.skipped)
-    site = source.plain_site(filter(None, map(_body_of, files)))
+    files = list_notes(build.path, build.skipped)
+    site = build.plain_site(filter(None, map(_body_of, files)))
     notes: list[Note] = []
-    with as_written(source) as written:
-        for found, extract in source.map(partial(extract_notes, site=site), _chunks(files)):
+    with as_written(build) as written:
+        for found, extract in build.map(partial(extract_notes, site=site), _chunks(files)):
             written.append("text", extract.texts)
             written.append("link", extract.links)
             notes += found
-            source.skipped.update(extract.skipped)
-            source.report(notes[-1].position / len(files) if notes else None)
+            build.skipped.update(extract.skipped)
+            build.report(notes[-1].position / len(files) if notes else None)
     # The manifest has the bytes of the notes, and a hash over their paths and hashes.
     lines = "".join(f"{note.sha256} {note.below}\n" for note in notes)
     digest = hashlib.sha256(lines.encode()).hexdigest()
     size = sum(note.size for note in notes)
-    source.described["notes"] = SourceFile(source.path.resolve().name, size, digest)
+    build.described["notes"] = SourceFile(build.path.resolve().name, size, digest)
     chosen = choose_titles([note.listed for note in notes])
     titles = {note.position: title for note, title in zip(notes, chosen, strict=True)}
     articles = {note.position: note.listed for note in notes}
-    settle_articles(source, articles, titles, written, NoteIndex(notes, titles, site).title)
+    settle_articles(build, articles, titles, written, NoteIndex(notes, titles, site).title)
     return site
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -183,13 +183,13 @@ def sha256_of(path: Path) -> str:
     return hash_of(path, "sha256")
 
 
-def describe_files(directory: Path, names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return size and hashes of each named file, in the order of the names."""
+def describe_files(directory: Path) -> dict[str, dict[str, Any]]:
+    """Return size and hashes of each file of a knowledge base, in the order of the names."""
     described: dict[str, dict[str, Any]] = {}
-    for name in sorted(names):
-        path = directory / name
+    for path in sorted(set(directory.iterdir()) - {directory / MANIFEST_FILE}):
         size = path.stat().st_size
-        described[name] = {"size": size, "sha256": sha256_of(path)}
-        if size and (name.endswith(".trie") or (name.endswith(".npy") and size <= MAX_SMALL_BYTES)):
-            described[name]["xxh3"] = hash_of(path, "xxh3")
+        described[path.name] = {"size": size, "sha256": hash_of(path, "sha256")}
+        is_small = path.suffix == ".npy" and size <= MAX_SMALL_BYTES
+        if size and (path.suffix == ".trie" or is_small):
+            described[path.name]["xxh3"] = hash_of(path, "xxh3")
     return described
