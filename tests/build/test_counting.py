@@ -102,26 +102,6 @@ def test_overlong_and_empty_surfaces_are_no_aliases(tmp_path):
     assert query("SELECT n_links FROM entity WHERE title = 'Brig'") == [(2,)]
 
 
-def test_listed_names_are_aliases_with_their_counts(tmp_path):
-    """A listed name joins the links that use it; one for a title that is no entity is dropped."""
-    pages = [("Brig", ARTICLE, None, False), ("Corm (town)", ARTICLE, None, False)]
-    names = [("The Port", "Brig", 3), ("The Port", "Corm (town)", 1), ("Lost", "Nowhere", 2)]
-    query = run(tmp_path, pages, [(1, "The Port", "Brig")], names)
-    found = query(
-        "SELECT c.surface, e.title, c.n FROM alias_entity c JOIN entity e ON e.entity = c.entity "
-        "ORDER BY 1, 2"
-    )
-    assert found == [
-        ("Brig", "Brig", 0),
-        ("Corm", "Corm (town)", 0),
-        ("Corm (town)", "Corm (town)", 0),
-        ("The Port", "Brig", 4),
-        ("The Port", "Corm (town)", 1),
-    ]
-    listed = [(surface, flag) for _, surface, _, flag in query(counting.ALIASES_IN_ORDER)]
-    assert listed == [("Brig", 0), ("Corm", 0), ("Corm (town)", 0), ("The Port", 1)]
-
-
 def twins(directory, pages, links):
     """Count, and return which titles became redirects to which."""
     return dict(run(directory, pages, links)("SELECT source, target FROM twin"))

@@ -138,7 +138,6 @@ def test_invalid_characters_are_replaced_and_counted(text, shown):
     "bad",
     [
         b"<page></page>",
-        b"<page><title>A</title><id>x</id></page>",
         b"<page><title>A</title><id>" + b"9" * 5000 + b"</id></page>",
         b"<page><title>A</title><revision><text>x</revision></page>",
         b"<page><title>A</title><revision><text>&nbsp;</text></revision></page>",
@@ -296,10 +295,8 @@ def test_standard_input_is_read_as_a_dash(monkeypatch):
         (b"7z\xbc\xaf\x27\x1c\x00\x04", "7z archive"),
         (b"PK\x03\x04....", "zip archive"),
         (dump().decode().encode("utf-16"), "expected a MediaWiki XML dump in UTF-8"),
-        (dump().decode().encode("utf-16-le"), "expected a MediaWiki XML dump in UTF-8"),
         (gzip.compress(dump().decode().encode("utf-16")), "expected a MediaWiki XML dump in UTF-8"),
         (b"<html><body>404</body></html>", "has no <page>"),
-        (gzip.compress(b"CREATE TABLE page", mtime=0), "has no <page>"),
         (gzip.compress(b"", mtime=0), "has no <page>"),
         (header("0.11").encode() + b"</mediawiki>", "has no <page>"),
         (bz2.compress(dump())[:30], "archive ends early after 30 bytes"),

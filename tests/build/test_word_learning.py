@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from stamo.build import word_vectors as module
-from stamo.build.vector_files import prepare
 from stamo.build.word_vectors import (
     WINDOW,
     associate,
@@ -17,21 +16,6 @@ from stamo.build.word_vectors import (
     learn_word_vectors,
     symmetric_eigen,
 )
-
-TOPICS = {
-    "sea": ["ship", "sailor", "harbour", "wave", "anchor", "captain", "tide", "fish"],
-    "music": ["guitar", "drum", "singer", "melody", "chorus", "song", "violin", "concert"],
-    "law": ["court", "judge", "trial", "lawyer", "verdict", "statute", "appeal", "jury"],
-}
-
-
-def topical_texts(n=300, seed=3):
-    rng = np.random.default_rng(seed)
-    topics = list(TOPICS.values())
-    return [
-        " ".join(word for pick in rng.choice(topics[i % 3], 30) for word in ("the", pick))
-        for i in range(n)
-    ]
 
 
 def test_pairs_agree_with_a_loop():
@@ -79,17 +63,6 @@ def test_reduction_equals_dense_svd():
     expected = (left[:, :8] * values[:8]) @ left[:, :8].T
     found = leading_directions(matrix, 8, 60)
     np.testing.assert_allclose(found @ found.T, expected, atol=1e-6)
-
-
-def test_words_of_one_topic_lie_together():
-    """The nearest neighbours of a word are the words it shares its texts with."""
-    learned = learn_word_vectors(iter(topical_texts()), dimensions=10, min_count=2)
-    space = prepare(learned.vectors)
-    row = {word: i for i, word in enumerate(learned.words)}
-    for topic in TOPICS.values():
-        for word in topic:
-            nearest = np.argsort(-(space @ space[row[word]]))[:8]
-            assert {learned.words[i] for i in nearest} == set(topic)
 
 
 def test_most_frequent_words_come_first(monkeypatch):

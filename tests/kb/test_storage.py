@@ -92,14 +92,6 @@ def test_strings_are_found_by_text_and_by_number(tmp_path):
     assert table.find_many(["nobody", "ape"]).tolist() == [-1, 2]
 
 
-def test_no_strings_are_a_table_too(tmp_path):
-    """A table of nothing opens and finds nothing."""
-    StringTable.build(tmp_path, "names", [])
-    table = StringTable.open(tmp_path, "names")
-    assert len(table) == 0
-    assert table.find_many(["x"]).tolist() == [-1]
-
-
 def test_string_that_comes_twice_is_refused(tmp_path):
     """Two numbers for one string would make the table wrong."""
     with pytest.raises(ValueError, match="twice"):

@@ -35,7 +35,7 @@ from stamo.build.export import (
     write_strings,
 )
 from stamo.build.occurrences import count_occurrences, counted_texts, write_link_probability
-from stamo.build.site import LANGUAGE_CODES, Site
+from stamo.build.site import LANGUAGE_CODES
 from stamo.build.staging import Build, read_dump
 from stamo.errors import DumpError, KnowledgeBaseError, SettingsError
 from stamo.kb.manifest import Manifest, SourceFile, describe_files, is_knowledge_base
@@ -196,12 +196,17 @@ def build_knowledge_base(
         if settings.ids is not None:
             sources["ids"] = SourceFile.of(settings.ids)
         if settings.ids is not None or build.ids:
-            _write_ids(build, site)
+            from stamo.build.entities import write_ids
+
+            write_ids(build, site)
         if settings.vectors is not None:
             sources["vectors"] = SourceFile.of(settings.vectors)
         build.counts["dimensions"] = build.counts["words"] = 0
         if settings.dimensions or settings.vectors is not None:
-            _write_vectors(build, is_dump=kind is SourceKind.dump)
+            # Imported here, since it takes a while and a build without vectors does not need it.
+            from stamo.build.entity_vectors import write_vectors
+
+            write_vectors(build, is_dump=kind is SourceKind.dump)
         with build.step("manifest"):
             manifest = Manifest(
                 sources=sources,
@@ -316,37 +321,6 @@ def _write_articles(build: Build, positions: Int64) -> None:
     counts = build.workers.map(partial(count_occurrences, result=result), chunks)
     listed = open_array(work / LISTED_FILE)
     write_link_probability(counts, result, listed, lambda n_done: build.report(n_done / n_counted))
-
-
-def _write_ids(build: Build, site: Site) -> None:
-    from stamo.build.entities import read_ids, write_ids
-
-    path, n_entities = build.settings.ids, build.counts["entities"]
-    with build.step("ids"):
-        rows = build.ids if path is None else read_ids(path, site)
-        n_with_id, n_unknown = write_ids(rows, build.work / RESULT_DIR, n_entities)
-    build.counts["entities with an id"] = n_with_id
-    if n_unknown:
-        build.skipped["id of a title or page that is no entity"] = n_unknown
-
-
-def _write_vectors(build: Build, *, is_dump: bool) -> None:
-    # Imported here, since it takes a while and a build without vectors does not need it.
-    from stamo.build.entity_vectors import count_words, write_entity_vectors, write_words
-
-    settings, work, result = build.settings, build.work, build.work / RESULT_DIR
-    with build.step("word vectors"):
-        shape = write_words(result, settings.vectors, settings.dimensions, is_dump=is_dump)
-    if shape is None:
-        build.skipped["vectors: too few words to learn from"] += 1
-        return
-    build.counts["words"], build.counts["dimensions"] = shape
-    with build.step("counting words"):
-        foreign = not is_dump and settings.vectors is not None
-        options = {"with_owners": not is_dump, "foreign": foreign}
-        count_words(result, work, build.workers.map, build.report, **options)
-    with build.step("entity vectors"):
-        write_entity_vectors(result, work, build.workers.map, build.report)
 
 
 @contextmanager

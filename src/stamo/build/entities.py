@@ -50,7 +50,7 @@ from stamo.errors import DumpError
 from stamo.kb.base import save_external_ids
 from stamo.kb.manifest import ARTICLES_FILE
 from stamo.kb.storage import StringTable
-from stamo.system.files import Int32, Int64, explain_os_error
+from stamo.system.files import RESULT_DIR, Int32, Int64, explain_os_error
 from stamo.system.streams import in_utf8, open_bytes, read_line_blocks
 
 MAX_LINE_BYTES = 1 << 20
@@ -300,32 +300,33 @@ def _columns(path: Path, site: Site) -> Iterator[IdRow]:
         _fail(path, error.line, f"{error}; {_KNOWN}")
 
 
-def write_ids(rows: Iterable[IdRow], result: Path, n_entities: int) -> tuple[int, int]:
-    """Write ids into a knowledge base that has its names and articles already.
-
-    Returns:
-        The number of entities that have an id now, and of rows whose title or page is no entity.
-    """
+def write_ids(build: Build, site: Site) -> None:
+    """Write the ids of a file, or of the source, into a knowledge base with names and articles."""
+    result, path = build.work / RESULT_DIR, build.settings.ids
     titles = StringTable.open(result, "entities")
     pages: tuple[Int64, Int32] | None = None
     entities: list[Int32] = [np.zeros(0, np.int32)]
     ids: list[str] = []
     n_rows = 0
-    rows = iter(rows)
-    while group := list(islice(rows, _ROWS)):
-        n_rows += len(group)
-        keys: list[Any] = [key for key, _ in group]
-        if isinstance(keys[0], str):
-            found = titles.find_many(keys)
-        else:
-            pages = pages or _pages(result, titles)
-            place = np.searchsorted(pages[0], np.array(keys, dtype=np.int64))
-            found = np.where(pages[0][place] == keys, pages[1][place], -1).astype(np.int32)
-        kept = np.flatnonzero(found >= 0)
-        entities.append(found[kept])
-        ids += [group[number][1] for number in kept.tolist()]
-    joined = np.concatenate(entities)
-    return save_external_ids(result, n_entities, joined, ids), n_rows - len(joined)
+    with build.step("ids"):
+        rows = iter(build.ids if path is None else read_ids(path, site))
+        while group := list(islice(rows, _ROWS)):
+            n_rows += len(group)
+            keys: list[Any] = [key for key, _ in group]
+            if isinstance(keys[0], str):
+                found = titles.find_many(keys)
+            else:
+                pages = pages or _pages(result, titles)
+                place = np.searchsorted(pages[0], np.array(keys, dtype=np.int64))
+                found = np.where(pages[0][place] == keys, pages[1][place], -1).astype(np.int32)
+            kept = np.flatnonzero(found >= 0)
+            entities.append(found[kept])
+            ids += [group[number][1] for number in kept.tolist()]
+        joined = np.concatenate(entities)
+        n_with_id = save_external_ids(result, len(titles), joined, ids)
+    build.counts["entities with an id"] = n_with_id
+    if n_rows > len(joined):
+        build.skipped["id of a title or page that is no entity"] = n_rows - len(joined)
 
 
 def _pages(result: Path, titles: StringTable) -> tuple[Int64, Int32]:

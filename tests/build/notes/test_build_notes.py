@@ -3,7 +3,6 @@
 from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.build.notes import MAX_NOTE_BYTES
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.linker import Linker
 
 NOTES = {
     "Project Falcon.md": "---\naliases: [Falcon]\n---\n"
@@ -57,13 +56,6 @@ def test_notes_of_one_title_are_told_apart_by_their_folders(tmp_path):
         "Index": 1,
         "Index (sub)": 1,
     }
-
-
-def test_listed_names_are_found_in_text_without_a_link(tmp_path):
-    """An alias that no note links is a name all the same; a word that is no name is not."""
-    kb, _ = build(write_notes(tmp_path / "vault"), tmp_path / "kb")
-    found = {m.surface: m.entity for m in Linker(kb).link("Falcon was late, said Robert Roe.")}
-    assert found == {"Falcon": "Project Falcon", "Robert Roe": "Robert Roe"}
 
 
 def test_same_bytes_for_any_number_of_workers(tmp_path, monkeypatch):
