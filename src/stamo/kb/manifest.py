@@ -142,10 +142,13 @@ class Manifest:
             if size != entry["size"]:
                 what = f"the file {name} has {size} bytes instead of {entry['size']}"
                 raise _damaged(directory, what)
-        kind = "xxh3" if index_only else "sha256"
+        kind, digest = ("xxh3", xxhash.xxh3_64) if index_only else ("sha256", hashlib.sha256)
         for name, entry in self.files.items():
-            is_hashed = name.endswith(".trie") or kind in entry
-            if is_hashed and hash_of(directory / name, kind) != entry.get(kind):
+            if not name.endswith(".trie") and kind not in entry:
+                continue
+            with (directory / name).open("rb") as file:
+                found = hashlib.file_digest(file, digest).hexdigest()
+            if found != entry.get(kind):
                 what = f"the content of the file {name} has changed since the build"
                 raise _damaged(directory, what)
 
@@ -171,16 +174,10 @@ def is_knowledge_base(directory: Path) -> bool:
     return isinstance(record, dict) and record.get("format") == KB_FORMAT
 
 
-def hash_of(path: Path, kind: str) -> str:
-    """Return the sha256 or the xxh3 (of 64 bits) of a file's content in hexadecimal."""
-    with path.open("rb") as file:
-        digest = xxhash.xxh3_64 if kind == "xxh3" else hashlib.sha256
-        return hashlib.file_digest(file, digest).hexdigest()
-
-
 def sha256_of(path: Path) -> str:
     """Return the sha256 of a file's content in hexadecimal."""
-    return hash_of(path, "sha256")
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def describe_files(directory: Path) -> dict[str, dict[str, Any]]:
@@ -188,8 +185,10 @@ def describe_files(directory: Path) -> dict[str, dict[str, Any]]:
     described: dict[str, dict[str, Any]] = {}
     for path in sorted(set(directory.iterdir()) - {directory / MANIFEST_FILE}):
         size = path.stat().st_size
-        described[path.name] = {"size": size, "sha256": hash_of(path, "sha256")}
+        described[path.name] = {"size": size, "sha256": sha256_of(path)}
         is_small = path.suffix == ".npy" and size <= MAX_SMALL_BYTES
         if size and (path.suffix == ".trie" or is_small):
-            described[path.name]["xxh3"] = hash_of(path, "xxh3")
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, xxhash.xxh3_64)
+            described[path.name]["xxh3"] = digest.hexdigest()
     return described
