@@ -9,7 +9,7 @@ from stamo.corpus.types import EmergingEntity
 from stamo.features.embedding import Tables
 from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import make_pile
-from stamo.kb.words import background_vector, word_weights
+from stamo.kb.base import background_vector, word_weights
 
 N_WORDS, N_ENTITIES, Q = 60, 30, 8
 

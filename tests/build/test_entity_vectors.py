@@ -5,7 +5,7 @@ import pytest
 
 from stamo.build import entity_vectors as module
 from stamo.build.entity_vectors import sum_links
-from stamo.kb.words import background_vector, entity_directions, word_weights
+from stamo.kb.base import background_vector, entity_directions, word_weights
 
 N_WORDS, Q, N_ENTITIES, WINDOW = 60, 8, 12, 5
 
@@ -106,27 +106,3 @@ def test_link_without_words_at_a_document_edge_sees_no_other_document():
     met, sums = sum_links(ids, np.array([0, 3, 6]), edges, edges, entities, *space)
     assert met.tolist() == [0, 1]
     assert (sums[:, :-1] > 0).tolist() == [[False] * 6, [True] * 3 + [False] * 3]
-
-
-@pytest.mark.parametrize("n_words", [0, 4])
-def test_no_links(n_words):
-    """Documents without words or links add nothing."""
-    nothing = np.zeros(0, dtype=np.int64)
-    space = np.eye(4, dtype=np.float32), np.ones(4, np.float32)
-    ids = np.arange(n_words, dtype=np.int32)
-    links = nothing, nothing, nothing.astype(np.int32)
-    assert not sum_links(ids, np.array([0, n_words]), *links, *space)[1].any()
-
-
-def test_only_empty_stretches():
-    """A document that is nothing but one link has no context."""
-    space = np.eye(4, dtype=np.float32), np.ones(4, np.float32)
-    ids, bounds = np.arange(2, dtype=np.int32), np.array([0, 2])
-    links = np.array([0]), np.array([2]), np.array([1], dtype=np.int32)
-    assert not sum_links(ids, bounds, *links, *space)[1].any()
-
-
-def test_weights_fall_with_frequency():
-    """A / (a + p), and nothing for stop words."""
-    weights = word_weights(np.array([900, 90, 10, 0]), smoothing=0.01, stop_frequency=0.5)
-    np.testing.assert_allclose(weights, [0, 0.1, 0.5, 1], rtol=1e-6)

@@ -1,7 +1,6 @@
 """Ids of entities elsewhere: read from SQL or two columns, kept in the KB, given by `link`."""
 
 import gzip
-import json
 
 import pytest
 
@@ -9,7 +8,6 @@ from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.build.site import Site
 from stamo.errors import DumpError
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.results import LinkedMention, ScoredCandidate
 from tests.build.dumps import write_dump
 
 PAGE_PROPS = (
@@ -57,7 +55,7 @@ def test_ids_are_found_in_both_directions(tmp_path, data, known, unknown):
     assert entities[-1] == -1
     assert summary.counts["entities with an id"] == len(known)
     assert summary.skipped.get("id of a title or page that is no entity", 0) == unknown
-    kb.verify()
+    kb.manifest.verify(kb.path)
 
 
 def test_rows_that_cross_blocks_are_found(tmp_path):
@@ -88,13 +86,6 @@ def test_a_wrong_file_is_one_sentence_and_leaves_no_kb(tmp_path, data, match):
     assert not (tmp_path / "kb").exists()
 
 
-def test_a_missing_file_is_told_before_the_build(tmp_path):
-    """The dump is not read for nothing."""
-    settings = BuildSettings(ids=tmp_path / "none.sql")
-    with pytest.raises(DumpError, match="no file of ids"):
-        build_knowledge_base(tmp_path / "no-dump.xml", tmp_path / "kb", settings)
-
-
 def test_a_dump_names_its_wiki():
     """The database's name comes from the dump, or from its language."""
     assert Site.parse(b"<siteinfo><dbname>simplewiki</dbname></siteinfo>").database == "simplewiki"
@@ -106,13 +97,3 @@ def test_a_kb_without_ids_has_none(small_kb):
     assert not small_kb.has_external_ids
     assert small_kb.external_ids([0, 1]) == ["", ""]
     assert small_kb.entities_with_ids(["Q1"]).tolist() == [-1]
-
-
-def test_link_gives_the_id_beside_the_entity():
-    """The record has the id of what was chosen, also where two candidates share a title."""
-    candidates = (ScoredCandidate("Dawn", 0.7, 1.0, 0.5, "Q2"), ScoredCandidate("Dawn", 0.2, 0, 0))
-    mention = LinkedMention("Dawn", 0, 4, "Dawn", 0.7, candidates)
-    record = json.loads(json.dumps(mention.to_record()))
-    assert record["id"] == "Q2"
-    assert [c.get("id") for c in record["candidates"]] == ["Q2", None]
-    assert mention._replace(entity=None).to_record()["id"] is None

@@ -49,11 +49,6 @@ def test_where_nothing_tells_it_is_english_and_said_to_be_assumed():
     assert "--language CODE" in str(guess)
 
 
-def test_english_with_names_of_elsewhere_is_english():
-    text = "Łódź and Gdańsk are cities of Poland; the Vltava flows to Mělník, as the Řeka does."
-    assert guess_language([text]).code == "en"
-
-
 @pytest.mark.parametrize("is_table", [True, False])
 def test_a_build_takes_the_language_of_its_text_and_says_so(tmp_path, is_table):
     """What is set counts more, and nothing is said then."""

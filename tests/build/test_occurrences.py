@@ -1,6 +1,5 @@
 """How often names in running text are links."""
 
-import numpy as np
 import pytest
 
 from stamo.build.build import BuildSettings, build_knowledge_base
@@ -44,17 +43,3 @@ def test_titles_of_several_words_are_names_without_a_link(tmp_path):
     names = ["Mount Corm", "Lake Voss", "Deep", "Brig"]
     assert kb.link_probability[kb.alias_ids(names)].tolist() == [0.5, 1.0, 0.0, 1.0]
     assert len(kb.matcher.find("Mount Corm, Lake Voss, Deep")) == 2
-
-
-def test_held_out_articles_do_not_count(tmp_path):
-    """With every article but one held out, only that one decides the link probability."""
-    pages = [(f"Page {i}", "[[Brig]] is linked." if i % 2 else "Brig is not.") for i in range(40)]
-    dump = write_dump(tmp_path / "dump.xml", pages)
-    build_knowledge_base(dump, tmp_path / "kb", BuildSettings(held_out=0.5, dimensions=0))
-    kb = KnowledgeBase.open(tmp_path / "kb")
-    texts = [text for batch in kb.articles(held_out=False) for text in batch["text"].to_pylist()]
-    n_linked = sum("linked" in text for text in texts)
-    assert 0 < n_linked < len(texts) < 40
-    assert kb.link_probability[kb.alias_id("Brig")] == pytest.approx(n_linked / len(texts))
-    assert kb.document_frequency[kb.entity_id("Brig")] == n_linked
-    assert np.all((kb.link_probability >= 0) & (kb.link_probability <= 1))

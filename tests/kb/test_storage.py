@@ -9,10 +9,8 @@ from stamo.errors import KnowledgeBaseError
 from stamo.kb.storage import (
     HEADER_BYTES,
     ArrayWriter,
-    Csr,
     StringTable,
     VectorTable,
-    expand,
     open_array,
     read_row_blocks,
     save_array,
@@ -27,18 +25,6 @@ def test_array_written_in_parts_reads_as_one(tmp_path):
         writer.append(np.array([3], dtype=np.int64))
     assert open_array(path).tolist() == [1, 2, 3]
     assert np.load(path).dtype == np.int32
-
-
-def test_array_of_rows_keeps_its_shape(tmp_path):
-    """A matrix comes back with its columns."""
-    save_array(tmp_path / "m.npy", [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.float16)
-    assert open_array(tmp_path / "m.npy").tolist() == [[1, 2], [3, 4], [5, 6]]
-
-
-def test_empty_array_can_be_opened(tmp_path):
-    """An array without rows opens although an empty file cannot be mapped."""
-    save_array(tmp_path / "e.npy", [], np.int64)
-    assert open_array(tmp_path / "e.npy").shape == (0,)
 
 
 def test_opened_array_is_read_only(tmp_path):
@@ -70,21 +56,6 @@ def test_a_flipped_bit_in_a_header_is_an_error_or_harmless(tmp_path):
         path.write_bytes(data)
         with contextlib.suppress(KnowledgeBaseError):
             assert open_array(path).shape == (40,)
-
-
-def test_lists_are_gathered_in_the_given_order():
-    """Gathering rows joins their lists, empty ones included, and tells their lengths."""
-    lists = Csr(np.array([0, 2, 2, 5]), np.array([7, 8, 1, 2, 3]))
-    values, lengths = lists.gather(np.array([2, 1, 0, 2]))
-    assert values.tolist() == [1, 2, 3, 7, 8, 1, 2, 3]
-    assert lengths.tolist() == [3, 0, 2, 3]
-    assert lists.row(1).tolist() == []
-
-
-def test_expand_counts_up_from_each_start():
-    """Each start is followed by as many consecutive numbers as asked for."""
-    assert expand(np.array([10, 5, 7]), np.array([2, 0, 3])).tolist() == [10, 11, 7, 8, 9]
-    assert expand(np.array([], dtype=np.int64), np.array([], dtype=np.int64)).tolist() == []
 
 
 def test_vectors_come_out_as_single_floats(tmp_path):
@@ -119,22 +90,6 @@ def test_strings_are_found_by_text_and_by_number(tmp_path):
     assert table.texts([4, 0]) == ["apex", "zebra"]
     assert [table.find("Ähre"), table.find("Zebra")] == [1, -1]
     assert table.find_many(["nobody", "ape"]).tolist() == [-1, 2]
-
-
-def test_strings_with_a_prefix_are_limited(tmp_path):
-    """Only strings with the prefix come, and no more than asked for."""
-    StringTable.build(tmp_path, "names", ["ape", "apex", "bee", "apiary"])
-    table = StringTable.open(tmp_path, "names")
-    assert set(table.with_prefix("ap", 10)) == {"ape", "apex", "apiary"}
-    assert len(table.with_prefix("ap", 2)) == 2
-
-
-def test_no_strings_are_a_table_too(tmp_path):
-    """A table of nothing opens and finds nothing."""
-    StringTable.build(tmp_path, "names", [])
-    table = StringTable.open(tmp_path, "names")
-    assert len(table) == 0
-    assert table.find_many(["x"]).tolist() == [-1]
 
 
 def test_string_that_comes_twice_is_refused(tmp_path):

@@ -102,7 +102,7 @@ def test_neither_run_nor_threads_change_a_bit(run, world_kb, world_model, name):
         torch.set_num_threads(before)
     assert_same(*found)
     assert world_model.fingerprint == fingerprint
-    world_kb.verify()
+    world_kb.manifest.verify(world_kb.path)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -13,8 +13,7 @@ from stamo.errors import ArtifactMismatchError, LearningError, ModelError, Setti
 from stamo.evaluation.intervals import expected_calibration_error, reliability
 from stamo.features import embedding
 from stamo.features.embedding import WeightedWords, local_vectors, mean_rows, model_tables
-from stamo.kb.base import KnowledgeBase
-from stamo.kb.words import entity_directions
+from stamo.kb.base import KnowledgeBase, entity_directions
 from stamo.linking.detect import LinkerSettings
 from stamo.linking.linker import Linker
 from stamo.models import store

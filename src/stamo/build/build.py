@@ -13,11 +13,9 @@ import logging
 import re
 import resource
 import sys
-import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, starmap
 from pathlib import Path
@@ -37,8 +35,8 @@ from stamo.build.export import (
     write_strings,
 )
 from stamo.build.occurrences import count_occurrences, counted_texts, write_link_probability
-from stamo.build.site import LANGUAGE_CODES, Site
-from stamo.build.staging import Report, Source, read_dump
+from stamo.build.site import LANGUAGE_CODES
+from stamo.build.staging import Build, read_dump
 from stamo.errors import DumpError, KnowledgeBaseError, SettingsError
 from stamo.kb.manifest import Manifest, SourceFile, describe_files, is_knowledge_base
 from stamo.kb.storage import open_array
@@ -138,31 +136,6 @@ class BuildSummary:
     """What was assumed of the language of a source that does not say it, in a sentence."""
 
 
-@dataclass
-class _Build:
-    """The state of a build under way."""
-
-    settings: BuildSettings
-    work: Path
-    workers: Workers
-    progress: BuildProgress
-    counts: dict[str, int] = field(default_factory=dict)
-    skipped: Counter[str] = field(default_factory=Counter)
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.result = self.work / RESULT_DIR
-
-    @contextmanager
-    def step(self, name: str) -> Iterator[Report]:
-        """Time a step and report its progress."""
-        begin = time.perf_counter()
-        self.progress(name, 0.0)
-        yield partial(self.progress, name)
-        self.progress(name, 1.0)
-        self.seconds[name] = time.perf_counter() - begin
-
-
 def build_knowledge_base(
     source_path: str | Path,
     kb_path: str | Path,
@@ -203,34 +176,37 @@ def build_knowledge_base(
         plain_allocator(),
         _database_errors(target),
     ):
-        build = _Build(settings, work, workers, progress)
-        with build.step(f"reading the {kind}") as report:
-            source = Source(
-                path,
-                work,
-                map_chunks or workers.map,
-                report,
-                held_out,
-                settings.language,
-                settings.disambiguation_templates,
-                build.skipped,
-            )
-            site = _read(source, kind)
+        map_here = map_chunks or workers.map
+        build = Build(path, work, settings, held_out, workers, map_here, progress)
+        with build.step(f"reading the {kind}"):
+            # What reads notes and tables is loaded only for them: a tenth of a second.
+            if kind is SourceKind.notes:
+                from stamo.build.notes import read_notes as read
+            elif kind is SourceKind.entities:
+                from stamo.build.entities import read_entities as read
+            else:
+                read = read_dump
+            site = read(build)
         give_back_memory()
         positions = _count(build)
         give_back_memory()
-        with build.step("articles and link probability") as report:
-            _write_articles(build, positions, report)
-        sources = source.described or {str(kind): SourceFile.of(path)}
+        with build.step("articles and link probability"):
+            _write_articles(build, positions)
+        sources = build.described or {str(kind): SourceFile.of(path)}
         if settings.ids is not None:
             sources["ids"] = SourceFile.of(settings.ids)
-        if settings.ids is not None or source.ids:
-            _write_ids(build, source, site)
+        if settings.ids is not None or build.ids:
+            from stamo.build.entities import write_ids
+
+            write_ids(build, site)
         if settings.vectors is not None:
             sources["vectors"] = SourceFile.of(settings.vectors)
         build.counts["dimensions"] = build.counts["words"] = 0
         if settings.dimensions or settings.vectors is not None:
-            _write_vectors(build, is_dump=kind is SourceKind.dump)
+            # Imported here, since it takes a while and a build without vectors does not need it.
+            from stamo.build.entity_vectors import write_vectors
+
+            write_vectors(build, is_dump=kind is SourceKind.dump)
         with build.step("manifest"):
             manifest = Manifest(
                 sources=sources,
@@ -244,9 +220,9 @@ def build_knowledge_base(
                 site={"language": site.language, "case_first": site.case_first},
                 counts=build.counts,
                 skipped=dict(sorted(build.skipped.items())),
-                files=describe_files(build.result, (file.name for file in build.result.iterdir())),
+                files=describe_files(work / RESULT_DIR),
             )
-            manifest.save(build.result)
+            manifest.save(work / RESULT_DIR)
     return BuildSummary(
         path=target,
         fingerprint=manifest.fingerprint,
@@ -255,7 +231,7 @@ def build_knowledge_base(
         seconds=build.seconds,
         peak_memory=_peak_memory(resource.RUSAGE_SELF),
         peak_memory_worker=_peak_memory(resource.RUSAGE_CHILDREN) if settings.workers > 1 else 0,
-        assumed_language=str(source.assumed or ""),
+        assumed_language=str(build.assumed or ""),
     )
 
 
@@ -296,20 +272,7 @@ def _check_no_dump(kind: SourceKind, settings: BuildSettings, *, elsewhere: bool
         )
 
 
-def _read(source: Source, kind: SourceKind) -> Site:
-    # What reads notes and tables is loaded only for them: a tenth of a second.
-    if kind is SourceKind.notes:
-        from stamo.build.notes import read_notes
-
-        return read_notes(source)
-    if kind is SourceKind.entities:
-        from stamo.build.entities import read_entities
-
-        return read_entities(source)
-    return read_dump(source)
-
-
-def _count(build: _Build) -> Int64:
+def _count(build: Build) -> Int64:
     """Count in the database, with as little memory as does; return the documents' positions.
 
     Most of what a query needs can wait on disk, but not all, and how much that is shows only when
@@ -323,8 +286,8 @@ def _count(build: _Build) -> Int64:
     return _count_within(build, "80%")
 
 
-def _count_within(build: _Build, memory: str) -> Int64:
-    settings, work, result = build.settings, build.work, build.result
+def _count_within(build: Build, memory: str) -> Int64:
+    settings, work, result = build.settings, build.work, build.work / RESULT_DIR
     with counting.open_database(work, memory=memory, threads=settings.workers) as connection:
         with build.step("counting"):
             build.counts, omitted = counting.count(
@@ -349,46 +312,15 @@ def _count_within(build: _Build, memory: str) -> Int64:
     return positions
 
 
-def _write_articles(build: _Build, positions: Int64, report: Report) -> None:
+def _write_articles(build: Build, positions: Int64) -> None:
     """Write the articles; workers look for aliases in each row group as soon as it is there."""
-    work, result = build.work, build.result
+    work, result = build.work, build.work / RESULT_DIR
     n_counted = max(build.counts["counted articles"], 1)
     groups = write_articles(work / "text.parquet", work / "mention.npy", positions, result)
     chunks = chain.from_iterable(starmap(counted_texts, groups))
     counts = build.workers.map(partial(count_occurrences, result=result), chunks)
     listed = open_array(work / LISTED_FILE)
-    write_link_probability(counts, result, listed, lambda n_done: report(n_done / n_counted))
-
-
-def _write_ids(build: _Build, source: Source, site: Site) -> None:
-    from stamo.build.entities import read_ids, write_ids
-
-    path, n_entities = build.settings.ids, build.counts["entities"]
-    with build.step("ids"):
-        rows = source.ids if path is None else read_ids(path, site)
-        n_with_id, n_unknown = write_ids(rows, build.result, n_entities)
-    build.counts["entities with an id"] = n_with_id
-    if n_unknown:
-        build.skipped["id of a title or page that is no entity"] = n_unknown
-
-
-def _write_vectors(build: _Build, *, is_dump: bool) -> None:
-    # Imported here, since it takes a while and a build without vectors does not need it.
-    from stamo.build.entity_vectors import count_words, write_entity_vectors, write_words
-
-    settings, work, result = build.settings, build.work, build.result
-    with build.step("word vectors"):
-        shape = write_words(result, settings.vectors, settings.dimensions, is_dump=is_dump)
-    if shape is None:
-        build.skipped["vectors: too few words to learn from"] += 1
-        return
-    build.counts["words"], build.counts["dimensions"] = shape
-    with build.step("counting words") as report:
-        foreign = not is_dump and settings.vectors is not None
-        options = {"with_owners": not is_dump, "foreign": foreign}
-        count_words(result, work, build.workers.map, report, **options)
-    with build.step("entity vectors") as report:
-        write_entity_vectors(result, work, build.workers.map, report)
+    write_link_probability(counts, result, listed, lambda n_done: build.report(n_done / n_counted))
 
 
 @contextmanager

@@ -71,7 +71,6 @@ _START_BYTES = 10
 _OVERLAP = 64
 # bzip2 makes about a quarter of wikitext, so a range holds about chunk_bytes of pages.
 _RATIO = 4
-_N_PROBES = 4
 _SCAN_BYTES = 1 << 20
 
 
@@ -135,8 +134,14 @@ class DumpReader(Closing):
             self._stream = _open_stream(self._file, self.name)
             self._splitter = PageSplitter(self._stream, self._chunk_bytes)
             header = self._splitter.read_header()
+            if header is None and self._stream.fault:
+                fault = self._stream.fault
+                raise DumpError(f"{self.name} holds no complete header and page: {fault}.")
             if header is None:
-                raise self._no_page()
+                raise DumpError(
+                    f"{self.name} has no <page> within the first {MAX_SITE_BYTES >> 20} MiB of its "
+                    "content; expected a MediaWiki XML dump in UTF-8, such as pages-articles."
+                )
             declared = _ENCODING.search(header)
             if declared and declared[1].lower() not in {b"utf-8", b"utf8", b"ascii", b"us-ascii"}:
                 code = declared[1].decode("ascii", "replace")
@@ -175,15 +180,6 @@ class DumpReader(Closing):
         """Close the input; the counts stay."""
         if not self._is_stdin:
             self._file.close()
-
-    def _no_page(self) -> DumpError:
-        fault = self._stream.fault
-        if fault:
-            return DumpError(f"{self.name} holds no complete header and page: {fault}.")
-        return DumpError(
-            f"{self.name} has no <page> within the first {MAX_SITE_BYTES >> 20} MiB of its "
-            "content; expected a MediaWiki XML dump in UTF-8, such as pages-articles."
-        )
 
 
 def _open_file(path: Path) -> BinaryIO:
@@ -339,11 +335,6 @@ def _find_cuts(path: Path, least_bytes: int) -> list[int] | None:
         ends = [*cuts[1:], path.stat().st_size]
         if max(end - start for start, end in zip(cuts, ends, strict=True)) > MAX_RANGE_BYTES:
             return None
-        # Each look decompresses a block, so only some of the ranges are looked at.
-        for cut in cuts[1 :: max(1, len(cuts) // _N_PROBES)]:
-            file.seek(cut)
-            if not _begins_with_page(file.read(_SCAN_BYTES)):
-                return None
     return cuts
 
 
@@ -356,17 +347,11 @@ def _has_header_stream(start: bytes) -> bool:
         return False
     if not member.eof or _PAGE_START.search(header):
         return False
-    after = member.unused_data
-    return bool(_STREAM_START.match(after)) and _begins_with_page(after)
-
-
-def _begins_with_page(data: bytes) -> bool:
-    """Tell whether a stream may hold pages; one that is damaged or cut is its reader's business."""
     try:
-        text = bz2.BZ2Decompressor().decompress(data, 1 << 10)
+        text = bz2.BZ2Decompressor().decompress(member.unused_data, 1 << 10)
     except OSError:
-        return True
-    return not text or text.lstrip().startswith((b"<page", b"</mediawiki"))
+        return False
+    return text.lstrip().startswith((b"<page", b"</mediawiki"))
 
 
 def parse_chunk(

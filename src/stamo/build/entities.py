@@ -37,8 +37,8 @@ import pyarrow.parquet as pq
 from stamo.build.counting import MAX_SURFACE
 from stamo.build.site import Site
 from stamo.build.staging import (
+    Build,
     Listed,
-    Source,
     as_written,
     choose_titles,
     settle_articles,
@@ -50,7 +50,7 @@ from stamo.errors import DumpError
 from stamo.kb.base import save_external_ids
 from stamo.kb.manifest import ARTICLES_FILE
 from stamo.kb.storage import StringTable
-from stamo.system.files import Int32, Int64, explain_os_error
+from stamo.system.files import RESULT_DIR, Int32, Int64, explain_os_error
 from stamo.system.streams import in_utf8, open_bytes, read_line_blocks
 
 MAX_LINE_BYTES = 1 << 20
@@ -82,23 +82,23 @@ class EntityRow:
     type: str = ""
 
 
-def read_entities(source: Source) -> Site:
+def read_entities(build: Build) -> Site:
     """Read a table of entities: names with their counts, and descriptions as articles."""
-    sample = read_entity_rows(source.path, Counter())
-    site = source.plain_site(f"{row.name}\n{row.description}" for row in sample)
+    sample = read_entity_rows(build.path, Counter())
+    site = build.plain_site(f"{row.name}\n{row.description}" for row in sample)
     listed: dict[int, Listed] = {}
     ids: list[str] = []
-    with as_written(source) as written:
-        rows = read_entity_rows(source.path, source.skipped)
-        written.append_rows("text", _descriptions(rows, source, site, listed, ids))
+    with as_written(build) as written:
+        rows = read_entity_rows(build.path, build.skipped)
+        written.append_rows("text", _descriptions(rows, build, site, listed, ids))
     chosen = choose_titles([*listed.values()])
-    source.ids = [(title, id) for title, id in zip(chosen, ids, strict=True) if id]
-    settle_articles(source, listed, dict(enumerate(chosen)), written, lambda target, at: None)
+    build.ids = [(title, id) for title, id in zip(chosen, ids, strict=True) if id]
+    settle_articles(build, listed, dict(enumerate(chosen)), written, lambda target, at: None)
     return site
 
 
 def _descriptions(
-    rows: Iterable[EntityRow], source: Source, site: Site, listed: dict[int, Listed], ids: list[str]
+    rows: Iterable[EntityRow], build: Build, site: Site, listed: dict[int, Listed], ids: list[str]
 ) -> Iterator[tuple[int, int, str, str, bool]]:
     """Take the entities of a table; yield what it says of each as the text of an article.
 
@@ -110,18 +110,18 @@ def _descriptions(
     for at, row in enumerate(rows):
         title = tidy_title(row.name, site)
         if not title:
-            _fail(source.path, row.line, "has a name without a visible sign")
+            _fail(build.path, row.line, "has a name without a visible sign")
         key = (row.id,) if row.id else (title, row.type)
         before = line_of.setdefault(key, row.line)
         if before != row.line:
             same = f"the id {row.id!r}" if row.id else f"the name {title!r} and no id"
             what = f"has {same}, as line {before} has; give every entity an id of its own"
-            _fail(source.path, row.line, what)
+            _fail(build.path, row.line, what)
         names = (row.name, *row.aliases)
         n_uses += row.count * len(names)
         if n_uses > MAX_COUNT:
             raise DumpError(
-                f"{source.path.name}: the counts of all names are more than {MAX_COUNT:,} together "
+                f"{build.path.name}: the counts of all names are more than {MAX_COUNT:,} together "
                 f"by line {row.line}; divide them all by the same number."
             )
         qualifiers = (tidy_title(row.type, site), tidy_title(row.id, site))
@@ -129,7 +129,7 @@ def _descriptions(
         ids.append(row.id)
         yield at, at + 1, "", sanitise(row.description), False
         if at % _REPORTED == 0:
-            source.report(None)
+            build.report(None)
 
 
 def read_entity_rows(path: Path, unused: Counter[str]) -> Iterator[EntityRow]:
@@ -300,32 +300,33 @@ def _columns(path: Path, site: Site) -> Iterator[IdRow]:
         _fail(path, error.line, f"{error}; {_KNOWN}")
 
 
-def write_ids(rows: Iterable[IdRow], result: Path, n_entities: int) -> tuple[int, int]:
-    """Write ids into a knowledge base that has its names and articles already.
-
-    Returns:
-        The number of entities that have an id now, and of rows whose title or page is no entity.
-    """
+def write_ids(build: Build, site: Site) -> None:
+    """Write the ids of a file, or of the source, into a knowledge base with names and articles."""
+    result, path = build.work / RESULT_DIR, build.settings.ids
     titles = StringTable.open(result, "entities")
     pages: tuple[Int64, Int32] | None = None
     entities: list[Int32] = [np.zeros(0, np.int32)]
     ids: list[str] = []
     n_rows = 0
-    rows = iter(rows)
-    while group := list(islice(rows, _ROWS)):
-        n_rows += len(group)
-        keys: list[Any] = [key for key, _ in group]
-        if isinstance(keys[0], str):
-            found = titles.find_many(keys)
-        else:
-            pages = pages or _pages(result, titles)
-            place = np.searchsorted(pages[0], np.array(keys, dtype=np.int64))
-            found = np.where(pages[0][place] == keys, pages[1][place], -1).astype(np.int32)
-        kept = np.flatnonzero(found >= 0)
-        entities.append(found[kept])
-        ids += [group[number][1] for number in kept.tolist()]
-    joined = np.concatenate(entities)
-    return save_external_ids(result, n_entities, joined, ids), n_rows - len(joined)
+    with build.step("ids"):
+        rows = iter(build.ids if path is None else read_ids(path, site))
+        while group := list(islice(rows, _ROWS)):
+            n_rows += len(group)
+            keys: list[Any] = [key for key, _ in group]
+            if isinstance(keys[0], str):
+                found = titles.find_many(keys)
+            else:
+                pages = pages or _pages(result, titles)
+                place = np.searchsorted(pages[0], np.array(keys, dtype=np.int64))
+                found = np.where(pages[0][place] == keys, pages[1][place], -1).astype(np.int32)
+            kept = np.flatnonzero(found >= 0)
+            entities.append(found[kept])
+            ids += [group[number][1] for number in kept.tolist()]
+        joined = np.concatenate(entities)
+        n_with_id = save_external_ids(result, len(titles), joined, ids)
+    build.counts["entities with an id"] = n_with_id
+    if n_rows > len(joined):
+        build.skipped["id of a title or page that is no entity"] = n_rows - len(joined)
 
 
 def _pages(result: Path, titles: StringTable) -> tuple[Int64, Int32]:

@@ -7,24 +7,23 @@ form: the weighted mean of the words around its links, less what all words have 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from scipy.sparse import csr_array
 
+from stamo.build.staging import Build
 from stamo.build.vector_files import load_vectors, prepare
-from stamo.build.word_vectors import MIN_COUNT, TooFewWordsError, learn_word_vectors
+from stamo.build.word_vectors import MIN_COUNT, learn_word_vectors
 from stamo.corpus.tokenizer import UNKNOWN_WORD, encode_words, words_in_spans
+from stamo.kb.base import background_vector, entity_directions, word_weights
 from stamo.kb.manifest import ARTICLES_FILE, BACKGROUND, ENTITY_VECTORS
 from stamo.kb.storage import ArrayWriter, StringTable, VectorTable, open_array, save_array
-from stamo.kb.words import background_vector, entity_directions, word_weights
-from stamo.system.files import Float32, Int32, Int64
+from stamo.system.files import RESULT_DIR, Float32, Int32, Int64
 
 CONTEXT_WINDOW = 50
 """Words on either side of a link that belong to its context (Section 2.2 (3))."""
@@ -42,8 +41,21 @@ _WORDS, _WORD_VECTORS, _WORD_COUNTS = "words", "word_vectors.npy", "word_counts.
 _SCALE = float(1 << 24)
 _BLOCK_WORDS = 1 << 16
 
-_Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
-_Report = Callable[[float | None], None]
+
+def write_vectors(build: Build, *, is_dump: bool) -> None:
+    """Write words with their vectors and counts, and the entity vectors, step by step."""
+    result, vectors = build.work / RESULT_DIR, build.settings.vectors
+    with build.step("word vectors"):
+        shape = write_words(result, vectors, build.settings.dimensions, is_dump=is_dump)
+    if shape is None:
+        build.skipped["vectors: too few words to learn from"] += 1
+        return
+    build.counts["words"], build.counts["dimensions"] = shape
+    n_groups = int(pq.read_metadata(result / ARTICLES_FILE).num_row_groups)
+    with build.step("counting words"):
+        count_words(build, n_groups, is_dump=is_dump)
+    with build.step("entity vectors"):
+        write_entity_vectors(build, n_groups)
 
 
 def write_words(
@@ -58,8 +70,7 @@ def write_words(
     """
     found = None if vectors_path is None else load_vectors(vectors_path)
     for min_count in (MIN_COUNT, 1) if is_dump else (1,):
-        with suppress(TooFewWordsError):
-            found = found or learn_word_vectors(_counted_texts(result), dimensions, min_count)
+        found = found or learn_word_vectors(_counted_texts(result), dimensions, min_count)
     if found is None:
         return None
     StringTable.build(result, _WORDS, found.words)
@@ -76,29 +87,20 @@ def _counted_texts(result: Path) -> Iterator[str]:
             yield from batch.filter(pc.invert(batch["held_out"]))["text"].to_pylist()
 
 
-def count_words(
-    result: Path, work: Path, map_groups: _Map, report: _Report, *, with_owners: bool, foreign: bool
-) -> None:
+def count_words(build: Build, n_groups: int, *, is_dump: bool) -> None:
     """Count the words of the counted articles and write the background vector.
 
-    Args:
-        result: The knowledge base with articles and words.
-        work: Receives each row group as word ids.
-        map_groups: Maps a function over the numbers of row groups.
-        report: Told how much is done.
-        with_owners: Whether an article says what its own entity is, as that of a note does, and not
-            only its links.
-        foreign: Whether the words come from elsewhere and the text is small.
+    The articles of notes and tables say what their own entities are, and not only their links.
     """
+    work, result = build.work, build.work / RESULT_DIR
     n_words = len(StringTable.open(result, _WORDS))
     counts = np.zeros(n_words, dtype=np.int64)
-    n_groups = _n_groups(result)
-    encode = partial(encode_group, result=result, work=work, with_owners=with_owners)
-    for done, added in enumerate(map_groups(encode, range(n_groups)), start=1):
+    encode = partial(encode_group, result=result, work=work, with_owners=not is_dump)
+    for done, added in enumerate(build.workers.map(encode, range(n_groups)), start=1):
         counts += added
-        report(done / n_groups)
+        build.report(done / n_groups)
     _vocabulary.cache_clear()
-    if foreign:
+    if build.settings.vectors is not None and not is_dump:
         # Files of vectors begin with the most frequent words. A small text has not seen most of
         # them, and would take every word that it lacks for a rare one that says much. So each
         # gets what Zipf's law expects of a text of a million words.
@@ -108,10 +110,6 @@ def count_words(
     vectors = VectorTable(open_array(result / _WORD_VECTORS))
     background = background_vector(vectors, word_weights(counts), counts)
     save_array(result / BACKGROUND, background, np.float32)
-
-
-def _n_groups(result: Path) -> int:
-    return int(pq.read_metadata(result / ARTICLES_FILE).num_row_groups)
 
 
 def encode_group(row_group: int, result: Path, work: Path, *, with_owners: bool = False) -> Int64:
@@ -157,12 +155,13 @@ def _vocabulary(result: Path) -> dict[str, int]:
     return {word: i for i, word in enumerate(words.texts(np.arange(len(words))))}
 
 
-def write_entity_vectors(result: Path, work: Path, map_groups: _Map, report: _Report) -> None:
+def write_entity_vectors(build: Build, n_groups: int) -> None:
     """Sum the contexts of each row group, then write the vectors of some entities at a time.
 
     Sums travel in files: no process holds those of all entities, nor gets those of all groups.
     """
-    n_groups, n_entities = _n_groups(result), len(open_array(result / "entity_counts.npy"))
+    work, result, map_groups = build.work, build.work / RESULT_DIR, build.workers.map
+    n_entities = len(open_array(result / "entity_counts.npy"))
     size = min(MAX_SUMMED, -(-n_groups // MAX_SUMS) or 1)
     together = [range(i, min(i + size, n_groups)) for i in range(0, n_groups, size)]
     firsts = range(0, n_entities, ENTITIES_PER_BLOCK)
@@ -170,13 +169,13 @@ def write_entity_vectors(result: Path, work: Path, map_groups: _Map, report: _Re
     paths = []
     for path in map_groups(partial(sum_groups, result=result, work=work), together):
         paths.append(path)
-        report(len(paths) / n_steps)
+        build.report(len(paths) / n_steps)
     dimensions = len(open_array(result / BACKGROUND))
     with ArrayWriter(result / ENTITY_VECTORS, np.float16, dimensions) as writer:
         finish = partial(block_vectors, result=result, paths=paths)
         for done, vectors in enumerate(map_groups(finish, firsts), start=len(paths) + 1):
             writer.append(vectors)
-            report(done / n_steps)
+            build.report(done / n_steps)
     _space.cache_clear()
 
 
@@ -300,8 +299,7 @@ def _sum_block(
 def block_vectors(first: int, result: Path, paths: Sequence[tuple[Path, Path]]) -> Float32:
     """Return the vectors of the entities from `first` on, shape (n, Q); zeros without context."""
     background = open_array(result / BACKGROUND)
-    n_entities = len(open_array(result / "entity_counts.npy"))
-    last = min(first + ENTITIES_PER_BLOCK, n_entities)
+    last = min(first + ENTITIES_PER_BLOCK, len(open_array(result / "entity_counts.npy")))
     total = np.zeros((last - first, len(background) + 1), dtype=np.int64)
     for entities_path, sums_path in paths:
         entities, sums = open_array(entities_path), open_array(sums_path)

@@ -17,23 +17,22 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 from urllib.parse import unquote
 
 from stamo.build.counting import MAX_SURFACE
 from stamo.build.dump import CHUNK_BYTES
 from stamo.build.site import Site, decode_references
 from stamo.build.staging import (
+    Build,
     Extract,
     Listed,
     Rows,
-    Source,
     as_written,
     choose_titles,
     settle_articles,
     tidy_title,
 )
-from stamo.build.wikilinks import CLOSE, OPEN, is_sheltered, reveal_rest, shelter
+from stamo.build.wikilinks import CLOSE, OPEN, SHELTERED, reveal_rest, shelter
 from stamo.build.wikitext import CleanPage, finish_page, sanitise
 from stamo.corpus.reading import list_files
 from stamo.errors import DumpError
@@ -62,27 +61,27 @@ class Note:
     sha256: str
 
 
-def read_notes(source: Source) -> Site:
+def read_notes(build: Build) -> Site:
     """Read each note of a folder once, in workers; when all are known, links find theirs."""
-    files = list_notes(source.path, source.skipped)
-    site = source.plain_site(filter(None, map(_body_of, files)))
+    files = list_notes(build.path, build.skipped)
+    site = build.plain_site(filter(None, map(_body_of, files)))
     notes: list[Note] = []
-    with as_written(source) as written:
-        for found, extract in source.map(partial(extract_notes, site=site), _chunks(files)):
+    with as_written(build) as written:
+        for found, extract in build.map(partial(extract_notes, site=site), _chunks(files)):
             written.append("text", extract.texts)
             written.append("link", extract.links)
             notes += found
-            source.skipped.update(extract.skipped)
-            source.report(notes[-1].position / len(files) if notes else None)
+            build.skipped.update(extract.skipped)
+            build.report(notes[-1].position / len(files) if notes else None)
     # The manifest has the bytes of the notes, and a hash over their paths and hashes.
     lines = "".join(f"{note.sha256} {note.below}\n" for note in notes)
     digest = hashlib.sha256(lines.encode()).hexdigest()
     size = sum(note.size for note in notes)
-    source.described["notes"] = SourceFile(source.path.resolve().name, size, digest)
+    build.described["notes"] = SourceFile(build.path.resolve().name, size, digest)
     chosen = choose_titles([note.listed for note in notes])
     titles = {note.position: title for note, title in zip(notes, chosen, strict=True)}
     articles = {note.position: note.listed for note in notes}
-    settle_articles(source, articles, titles, written, NoteIndex(notes, titles, site).title)
+    settle_articles(build, articles, titles, written, NoteIndex(notes, titles, site).title)
     return site
 
 
@@ -143,17 +142,11 @@ def extract_notes(files: Sequence[NoteFile], site: Site) -> tuple[list[Note], Ex
 def _extract_note(file: NoteFile, site: Site, rows: Rows) -> Note | str:
     """Add a note to the rows, or say why it is left out."""
     position, path_below, path = file
-    data = _read(path)
-    if isinstance(data, str):
-        return data
-    try:
-        text = data.decode("utf-16" if data.startswith(UTF_16_MARKS) else "utf-8-sig")
-    except UnicodeDecodeError:
-        return "note that is not UTF-8"
-    if "\0" in text:
-        return "note that is a binary file"
+    data, text = _read(path)
+    if data is None:
+        return text
     below = without_suffix(path_below)
-    title, aliases, body = split_front_matter(text.replace("\r\n", "\n"))
+    title, aliases, body = split_front_matter(text)
     title = tidy_title(title, site)
     if not title or len(title) > MAX_SURFACE:
         title = tidy_title(PurePosixPath(below).name, site)
@@ -170,23 +163,25 @@ def _extract_note(file: NoteFile, site: Site, rows: Rows) -> Note | str:
 
 def _body_of(file: NoteFile) -> str:
     """Return the text of a note without its front matter, nothing where it cannot be read."""
-    data = _read(file[2])
-    if isinstance(data, str):
-        return ""
-    encoding = "utf-16" if data.startswith(UTF_16_MARKS) else "utf-8-sig"
-    return split_front_matter(data.decode(encoding, "ignore"))[2]
+    data, text = _read(file[2])
+    return split_front_matter(text)[2] if data is not None else ""
 
 
-def _read(path: Path) -> bytes | str:
-    """Return the bytes of a note, or say why there are none."""
+def _read(path: Path) -> tuple[bytes | None, str]:
+    """Return the bytes and the text of a note; None and why it is left out where it is no text."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_NOTE_BYTES + 1)
+        if len(data) > MAX_NOTE_BYTES:
+            return None, f"note of more than {MAX_NOTE_BYTES >> 20} MiB"
+        text = data.decode("utf-16" if data.startswith(UTF_16_MARKS) else "utf-8-sig")
     except OSError as error:
-        return f"note that cannot be opened ({error.strerror})"
-    if len(data) > MAX_NOTE_BYTES:
-        return f"note of more than {MAX_NOTE_BYTES >> 20} MiB"
-    return data
+        return None, f"note that cannot be opened ({error.strerror})"
+    except UnicodeDecodeError:
+        return None, "note that is not UTF-8"
+    if "\0" in text:
+        return None, "note that is a binary file"
+    return data, text.replace("\r\n", "\n")
 
 
 def without_suffix(name: str) -> str:
@@ -329,7 +324,7 @@ def clean_note(markdown: str, folder: str = "") -> tuple[CleanPage, list[str]]:
     links = _Links(folder, definitions)
     text = _EMPHASIS.sub("", _TAG.sub("", _LINK.sub(links.replace, text)))
     text = _BREAKS.sub("\n\n", _TRAILING.sub("", decode_references(text))).strip()
-    marked = reveal_rest(text) if is_sheltered(text) else text
+    marked = reveal_rest(text) if SHELTERED in text else text
     return finish_page(marked, links.targets, [], links.n_dropped), links.redirects
 
 
@@ -398,15 +393,6 @@ _ATTACHED = re.compile(
 _REDIRECTS = "!redirects "
 
 
-class NoteTarget(NamedTuple):
-    """What the target of a link means."""
-
-    kind: str
-    """"" for a link to a note, or why it is no link."""
-    goal: str = ""
-    """A path below the root that begins with a slash, or the name of a note."""
-
-
 @dataclass
 class _Links:
     """The links of a note while they are replaced by what a reader sees."""
@@ -423,10 +409,10 @@ class _Links:
         if name is not None:
             return self._replace_note_link(name, shown)
         if label is not None:
-            return self._mark(path_target(long if long is not None else short, self.folder), label)
+            return self._mark(*path_target(long if long is not None else short, self.folder), label)
         if other is not None:
             goal = self.definitions.get((definition or other).casefold())
-            return match[0] if goal is None else self._mark(path_target(goal, self.folder), other)
+            return match[0] if goal is None else self._mark(*path_target(goal, self.folder), other)
         return ""
 
     def _replace_note_link(self, written: str, shown: str | None) -> str:
@@ -439,37 +425,37 @@ class _Links:
         name, _, section = name.partition("#")
         name = without_suffix(name.strip().removeprefix("./"))
         if is_embedded or _ATTACHED.search(name):
-            return self._mark(NoteTarget("file"), "")
+            return self._mark("file", "", "")
         if not name:
             label = section.strip("^# ") if shown is None else shown
-            return self._mark(NoteTarget("own page"), label)
+            return self._mark("own page", "", label)
         label = name.rpartition("/")[2] if shown is None else shown
-        return self._mark(NoteTarget("", name.lstrip(ROOT) or name), label)
+        return self._mark("", name.lstrip(ROOT) or name, label)
 
-    def _mark(self, target: NoteTarget, label: str) -> str:
+    def _mark(self, fault: str, goal: str, label: str) -> str:
         label = label.strip()
-        if target.kind:
-            self.n_dropped[target.kind] += 1
-            return "" if target.kind == "file" else label
-        self.targets.append(target.goal)
+        if fault:
+            self.n_dropped[fault] += 1
+            return "" if fault == "file" else label
+        self.targets.append(goal)
         return f"{OPEN}{label}{CLOSE}"
 
 
-def path_target(written: str, folder: str) -> NoteTarget:
-    """Say what `[label](written)` on a note of a folder leads to."""
+def path_target(written: str, folder: str) -> tuple[str, str]:
+    """Return why `[label](written)` on a note of a folder is no link, and the path it leads to."""
     path, _, _ = written.strip().partition("#")
     if not path:
-        return NoteTarget("own page")
+        return "own page", ""
     if _SCHEME.match(path):
-        return NoteTarget("outside")
+        return "outside", ""
     path = unquote(path.partition("?")[0])
     if _ATTACHED.search(path):
-        return NoteTarget("file")
+        return "file", ""
     below = path.lstrip("/") if path.startswith("/") else posixpath.join(folder, path)
     whole = posixpath.normpath(below)
     if whole.startswith("..") or whole == ".":
-        return NoteTarget("out of the folder")
-    return NoteTarget("", ROOT + whole)
+        return "out of the folder", ""
+    return "", ROOT + whole
 
 
 class NoteIndex:

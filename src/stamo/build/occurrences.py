@@ -80,7 +80,13 @@ def count_occurrences(chunk: LinkedTexts, result: Path) -> OccurrenceCounts:
     """Count the articles in which each alias occurs and is linked; runs in a worker."""
     matcher = NameMatcher.open(result, MATCHER)
     linked = _distinct((chunk.article.astype(np.int64) << 32) + chunk.aliases)
-    found = [_occurring(*batch, matcher) for batch in _batches(chunk.texts.to_pylist())]
+    found = []
+    for first, texts in _batches(chunk.texts.to_pylist()):
+        # No name reaches over a line break.
+        edges = np.cumsum([len(text) + 1 for text in texts])
+        names = matcher.find("\n".join(texts))
+        article = first + np.searchsorted(edges, names.starts, side="right")
+        found.append((article.astype(np.int64) << 32) + names.names)
     # A link counts as an occurrence even where a longer name hides it.
     ids, counts = _count(_distinct(np.concatenate([linked, *found])))
     linked_ids, linked_counts = _count(linked)
@@ -100,14 +106,6 @@ def _batches(texts: list[str]) -> Iterator[tuple[int, list[str]]]:
             yield first, texts[first : i + 1]
             first, n_characters = i + 1, 0
     yield first, texts[first:]
-
-
-def _occurring(first: int, texts: list[str], matcher: NameMatcher) -> Int64:
-    """Return a key (article, alias) for every name found; none reaches over a line break."""
-    edges = np.cumsum([len(text) + 1 for text in texts])
-    found = matcher.find("\n".join(texts))
-    article = first + np.searchsorted(edges, found.starts, side="right")
-    return (article.astype(np.int64) << 32) + found.names
 
 
 def _distinct(numbers: Int64) -> Int64:

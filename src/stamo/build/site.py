@@ -71,10 +71,6 @@ def decode_references(text: str) -> str:
     return _REFERENCE.sub(lambda match: html.unescape(match[0]), text)
 
 
-def _default_namespaces() -> dict[str, int]:
-    return dict(CANONICAL_NAMESPACES)
-
-
 @dataclass(frozen=True)
 class Site:
     """The rules of one wiki, enough to read its titles and links."""
@@ -83,7 +79,7 @@ class Site:
     """Language code of the wiki (`xml:lang` of the dump)."""
     case_first: bool = True
     """Whether the first letter of a title is always upper case (`first-letter`)."""
-    namespaces: Mapping[str, int] = field(default_factory=_default_namespaces)
+    namespaces: Mapping[str, int] = field(default_factory=CANONICAL_NAMESPACES.copy)
     """Case-folded prefix -> namespace key; the canonical English names are always among them."""
     interwiki: frozenset[str] = LANGUAGE_CODES | SISTER_PROJECTS
     """Case-folded prefixes that lead out of this wiki."""
@@ -122,7 +118,7 @@ class Site:
         siteinfo = _SITEINFO.search(text)
         body = siteinfo[1] if siteinfo else ""
         case, database = _CASE.search(body), _DATABASE.search(body)
-        namespaces = _default_namespaces()
+        namespaces = CANONICAL_NAMESPACES.copy()
         primary = code.partition("-")[0]
         namespaces.update(dict.fromkeys(FILE_ALIASES.get(primary, ()), 6))
         namespaces.update(dict.fromkeys(CATEGORY_NAMES.get(primary, ()), 14))

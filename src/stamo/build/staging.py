@@ -9,27 +9,32 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stamo.build.counting import MAX_SURFACE
-from stamo.build.dump import DumpReader, PageChunk, RawPage, parse_chunk
+from stamo.build.dump import DumpReader, PageChunk, parse_chunk
 from stamo.build.export import row_groups
 from stamo.build.language import AssumedLanguage, guess_language
 from stamo.build.site import Site
 from stamo.build.wikitext import CleanPage, clean, find_redirect, is_disambiguation, sanitise
-from stamo.kb.candidates import normalise_surface, normalise_surfaces
+from stamo.kb.base import normalise_surface, normalise_surfaces
 from stamo.kb.manifest import SourceFile
 from stamo.system.files import Closing
-from stamo.system.processes import without_garbage_collection
+from stamo.system.processes import Workers, without_garbage_collection
+
+if TYPE_CHECKING:
+    from stamo.build.build import BuildSettings
 
 PAGES_PER_CHUNK = 1 << 24
 """Room for page numbers inside a chunk; positions order all pages as the dump does."""
@@ -49,27 +54,28 @@ STAGED_TABLES = {
 """What a source becomes before it is counted. Names are those that a source lists for its titles
 beside those that links use, with a count of uses; a dump lists none."""
 
-Report = Callable[[float | None], None]
-"""Told how much of a step is done, from 0 to 1, or None while that is unknown."""
-
 
 @dataclass
-class Source:
-    """A source that is being staged: what a reader needs, and what it finds beside the tables."""
+class Build:
+    """A build under way: what its steps need, and what they find."""
 
     path: Path
+    """The source."""
     work: Path
     """The folder of the staged tables."""
-    map: Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
-    """Maps a function over items in their order, in processes or elsewhere."""
-    report: Report
+    settings: BuildSettings
     held_out: float
     """Share of the articles to keep out of every statistic."""
-    language: str | None
-    """The language that was set."""
-    templates: frozenset[str] = frozenset()
-    """Names of further templates that mark a disambiguation page."""
+    workers: Workers
+    map: Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
+    """Maps a function over chunks of the source in their order, in processes or elsewhere."""
+    progress: Callable[[str, float | None], None]
+    """Told the name of the step and how much of it is done, from 0 to 1, or None while unknown."""
+    report: Callable[[float | None], None] = lambda done: None
+    """Tells `progress` how much of the step under way is done."""
+    counts: dict[str, int] = field(default_factory=dict)
     skipped: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(default_factory=dict)
     described: dict[str, SourceFile] = field(default_factory=dict)
     """The sources that were read, as the manifest names them."""
     ids: Sequence[tuple[str, str]] = ()
@@ -77,14 +83,24 @@ class Source:
     assumed: AssumedLanguage | None = None
     """The language of a source that does not say it, where nobody else said it."""
 
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Time a step and report its progress."""
+        begin = time.perf_counter()
+        self.report = partial(self.progress, name)
+        self.report(0.0)
+        yield
+        self.report(1.0)
+        self.seconds[name] = time.perf_counter() - begin
+
     def plain_site(self, texts: Iterable[str]) -> Site:
         """Return the rules of titles where no wiki gives any: they stay as they are written.
 
         The language is the one that was set, else the one that some of the texts tell.
         """
-        if self.language is None:
+        if self.settings.language is None:
             self.assumed = guess_language(texts)
-        code = self.assumed.code if self.assumed else str(self.language).casefold()
+        code = self.assumed.code if self.assumed else str(self.settings.language).casefold()
         return Site(language=code, case_first=False, namespaces={}, interwiki=frozenset())
 
 
@@ -195,20 +211,21 @@ class Rows:
         )
 
 
-def read_dump(source: Source) -> Site:
+def read_dump(build: Build) -> Site:
     """Parse and clean a dump in workers; append what they find in the order of the dump."""
-    with DumpReader(source.path, language=source.language) as reader:
+    with DumpReader(build.path, language=build.settings.language) as reader:
+        templates = build.settings.disambiguation_templates
         extract = partial(
-            extract_chunk, site=reader.site, held_out=source.held_out, templates=source.templates
+            extract_chunk, site=reader.site, held_out=build.held_out, templates=templates
         )
-        with StagedWriter(source.work) as writer:
-            for found in source.map(extract, reader.chunks()):
+        with StagedWriter(build.work) as writer:
+            for found in build.map(extract, reader.chunks()):
                 writer.append("page", found.pages)
                 writer.append("text", found.texts)
                 writer.append("link", found.links)
-                source.skipped.update(found.skipped)
-                source.report(reader.progress())
-        source.skipped.update(reader.skipped)
+                build.skipped.update(found.skipped)
+                build.report(reader.progress())
+        build.skipped.update(reader.skipped)
         return reader.site
 
 
@@ -220,8 +237,28 @@ def extract_chunk(
     with without_garbage_collection():
         pages, skipped = parse_chunk(chunk, site)
         rows = Rows(skipped=skipped)
-        for number, page in enumerate(pages, start=chunk.number * PAGES_PER_CHUNK):
-            _add_page(page, number, site, held_out, templates, rows)
+        for position, page in enumerate(pages, start=chunk.number * PAGES_PER_CHUNK):
+            title = site.normalise_title(page.title)
+            target = page.redirect or find_redirect(page.text, site)
+            if not title:
+                skipped["page without a title"] += 1
+            elif target is not None:
+                target = site.normalise_title(target.partition("#")[0])
+                if not target or site.namespace_of(target)[0] != 0:
+                    skipped["redirect out of the articles"] += 1
+                else:
+                    row = (position, page.page_id, title, "redirect", target, False)
+                    rows.pages.append(row)
+            elif not page.text.strip():
+                skipped["empty page"] += 1
+            elif is_disambiguation(page.text, title, site, templates):
+                rows.pages.append((position, page.page_id, title, "disambiguation", None, False))
+            else:
+                is_out = is_held_out(title, held_out)
+                rows.pages.append((position, page.page_id, title, "article", None, is_out))
+                cleaned = clean(page.text, site, title)
+                rows.add_links(cleaned, position)
+                rows.texts.append((position, page.page_id, title, cleaned.text, is_out))
         return rows.extract()
 
 
@@ -229,32 +266,6 @@ def extract_chunk(
 def _same_site(site: Site) -> Site:
     """Return the same object for equal sites: each chunk brings its own, and tables are by site."""
     return site
-
-
-def _add_page(
-    page: RawPage, position: int, site: Site, share: float, templates: frozenset[str], rows: Rows
-) -> None:
-    title = site.normalise_title(page.title)
-    if not title:
-        rows.skipped["page without a title"] += 1
-        return
-    target = page.redirect or find_redirect(page.text, site)
-    if target is not None:
-        target = site.normalise_title(target.partition("#")[0])
-        if not target or site.namespace_of(target)[0] != 0:
-            rows.skipped["redirect out of the articles"] += 1
-            return
-        rows.pages.append((position, page.page_id, title, "redirect", target, False))
-    elif not page.text.strip():
-        rows.skipped["empty page"] += 1
-    elif is_disambiguation(page.text, title, site, templates):
-        rows.pages.append((position, page.page_id, title, "disambiguation", None, False))
-    else:
-        held_out = is_held_out(title, share)
-        rows.pages.append((position, page.page_id, title, "article", None, held_out))
-        cleaned = clean(page.text, site, title)
-        rows.add_links(cleaned, position)
-        rows.texts.append((position, page.page_id, title, cleaned.text, held_out))
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,16 +323,16 @@ def _told_apart(articles: Sequence[Listed]) -> list[str]:
     return titles
 
 
-def as_written(source: Source) -> StagedWriter:
+def as_written(build: Build) -> StagedWriter:
     """Return where texts and links go as they are written; `settle_articles` reads them.
 
     Titles and the share held out of what goes there are not looked at.
     """
-    return StagedWriter(source.work, ("text", "link"), "-as-written")
+    return StagedWriter(build.work, ("text", "link"), "-as-written")
 
 
 def settle_articles(
-    source: Source,
+    build: Build,
     articles: Mapping[int, Listed],
     titles: Mapping[int, str],
     written: StagedWriter,
@@ -332,15 +343,15 @@ def settle_articles(
     They come by their positions, which ascend: pages, redirects, names, texts and links.
 
     Args:
-        source: The source.
+        build: The build.
         articles: By position.
         titles: By position.
         written: What `as_written` returned.
         find_title: Returns the title that a target means on the article of a position; None where
             it is no link.
     """
-    with StagedWriter(source.work) as writer:
-        writer.append_rows("page", _pages(articles, titles, source.held_out))
+    with StagedWriter(build.work) as writer:
+        writer.append_rows("page", _pages(articles, titles, build.held_out))
         names = (
             (name, titles[at], article.count)
             for at, article in articles.items()
@@ -349,13 +360,13 @@ def settle_articles(
         writer.append_rows("name", names)
         for batch in row_groups(written.paths["text"]):
             named = [titles[at] for at in batch["position"].to_pylist()]
-            held_out = [is_held_out(title, source.held_out) for title in named]
+            held_out = [is_held_out(title, build.held_out) for title in named]
             writer.append("text", _with(batch, title=named, held_out=held_out))
         for batch in row_groups(written.paths["link"]):
             pairs = zip(batch["target"].to_pylist(), batch["position"].to_pylist(), strict=True)
             settled = _with(batch, target=[find_title(target, at) for target, at in pairs])
             found = settled["target"]
-            source.skipped.update({"link: outside": found.null_count} if found.null_count else {})
+            build.skipped.update({"link: outside": found.null_count} if found.null_count else {})
             writer.append("link", settled.filter(found.is_valid()))
     for path in written.paths.values():
         path.unlink()

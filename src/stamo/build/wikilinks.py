@@ -31,11 +31,6 @@ def shelter(text: str) -> str:
     return SHELTERED + text.translate(_SHELTER)
 
 
-def is_sheltered(text: str) -> bool:
-    """Tell whether some of a text is sheltered."""
-    return SHELTERED in text
-
-
 def reveal(text: str) -> str:
     """Give sheltered text its own characters back."""
     return text.translate(_REVEAL) if SHELTERED in text else text
@@ -91,7 +86,6 @@ _TRAILS = dict.fromkeys(["en", "simple", "ja", "th", "hi", "id", "ms", "war", "c
 _TRAILS |= dict.fromkeys(["zh", "yue", "wuu", "gan", "lzh", "zh-classical", "zh-yue"], "")
 
 # Most targets are words, digits and harmless signs: nothing in them has to be looked at.
-_SIMPLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ,.()'!\-]{0,99}(?<![ ])")
 _MAX_SIMPLE = 100
 _HARMLESS = r"[A-Za-z0-9,.()'!\-\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f]"
 _SIMPLE_LINES = re.compile(rf"(?:([A-Za-z0-9]{_HARMLESS}*+(?: {_HARMLESS}++)*+)(?=\n)|[^\n]*+)\n")
@@ -184,8 +178,6 @@ def simple_titles(raws: list[str | None], site: Site) -> list[str]:
 
 def resolve(raw: str, site: Site) -> Target:
     """Say what the part of a link before the pipe leads to."""
-    if _SIMPLE.fullmatch(raw) and "  " not in raw:
-        return Target(ARTICLE, site.raise_first(raw), raw)
     shown = raw.strip()
     if _PROTOCOL.match(raw):
         return Target("broken", "", f"[{shown}]")  # an external link in double brackets

@@ -21,7 +21,6 @@ from scipy.sparse import csr_array
 
 from stamo.build.vector_files import WordVectors
 from stamo.corpus.tokenizer import UNKNOWN_WORD, tokenize
-from stamo.errors import VectorsError
 from stamo.system.files import Float64, Int32, Int64
 
 WINDOW = 5
@@ -39,11 +38,7 @@ _MAX_PAIRS = 1 << 25
 _MAX_DISTINCT = 1 << 22
 
 
-class TooFewWordsError(VectorsError):
-    """A text has too few words to learn from."""
-
-
-def learn_word_vectors(texts: Iterable[str], dimensions: int, min_count: int) -> WordVectors:
+def learn_word_vectors(texts: Iterable[str], dimensions: int, min_count: int) -> WordVectors | None:
     """Learn word vectors from running text.
 
     The text is read once, so an iterator will do; its words wait in a temporary file of four bytes
@@ -56,10 +51,8 @@ def learn_word_vectors(texts: Iterable[str], dimensions: int, min_count: int) ->
         min_count: Words that occur less often get no vector.
 
     Returns:
-        Words, most frequent first, and their vectors, neither centred nor normalised.
-
-    Raises:
-        TooFewWordsError: There are too few words.
+        Words, most frequent first, and their vectors, neither centred nor normalised; None where
+        fewer than three words are left.
     """
     with tempfile.TemporaryFile() as spool:
         first_come = _store_words(texts, spool)
@@ -71,10 +64,7 @@ def learn_word_vectors(texts: Iterable[str], dimensions: int, min_count: int) ->
         # Ties by the word itself, so that the order of the texts does not matter.
         kept = sorted(frequent, key=lambda i: (-counts[i], words[i]))[:MAX_WORDS]
         if len(kept) < 3:
-            raise TooFewWordsError(
-                f"Only {len(kept)} words occur at least {min_count} times in the text; "
-                "give more text, a smaller minimum count, or vectors from a file."
-            )
+            return None
         # The last one is for an unknown word.
         final_ids = np.full(len(words) + 1, UNKNOWN_WORD, dtype=np.int32)
         final_ids[kept] = np.arange(len(kept))

@@ -24,9 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stamo.kb.base import KnowledgeBase
-from stamo.kb.candidates import normalise_surfaces
-from stamo.kb.words import STOP_WORD_FREQUENCY
+from stamo.kb.base import STOP_WORD_FREQUENCY, KnowledgeBase, normalise_surfaces
 from stamo.linking.batch import Located, flatten_joined
 from stamo.linking.haystack import begins_sentence
 from stamo.linking.linker import Linker

@@ -31,8 +31,7 @@ from stamo.discovery.names import (
 )
 from stamo.discovery.proposals import Occurrence, Proposal, ProposalKind, proposal_id
 from stamo.errors import SettingsError
-from stamo.kb.base import KnowledgeBase
-from stamo.kb.words import STOP_WORD_FREQUENCY
+from stamo.kb.base import STOP_WORD_FREQUENCY, KnowledgeBase
 from stamo.system.files import Float32, Float64, Int64
 
 N_TELLING_WORDS = 8

@@ -15,8 +15,7 @@ from stamo.corpus.types import EmergingEntity
 from stamo.errors import Ranged
 from stamo.features.base import Feature
 from stamo.features.pile import Pile, Sample
-from stamo.kb.base import KnowledgeBase
-from stamo.kb.words import entity_directions
+from stamo.kb.base import KnowledgeBase, entity_directions
 from stamo.system.files import Float32, Float64, Int32, Int64
 
 if TYPE_CHECKING:

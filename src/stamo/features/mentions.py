@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 from stamo.corpus.tokenizer import EncodedWords, tokenize
 from stamo.corpus.types import Document
 from stamo.errors import Ranged
-from stamo.kb.base import KnowledgeBase
-from stamo.kb.candidates import MixedCandidates
+from stamo.kb.base import CandidateTable, KnowledgeBase, stop_words
 from stamo.kb.storage import StringTable
-from stamo.kb.words import stop_words
 from stamo.system.files import Bools, Float32, Int32, Int64
 
 UNKNOWN = -1
@@ -101,7 +99,7 @@ class FlatCorpus:
     surface_table: tuple[str, ...]
     aliases: Int32 | None = field(default=None, compare=False)
     """The knowledge base's number of each surface, -1 for unknown ones; None: not looked up."""
-    mixed: tuple[Int64, MixedCandidates] | None = field(default=None, compare=False)
+    mixed: tuple[Int64, CandidateTable] | None = field(default=None, compare=False)
     """Surfaces that may be read as several names, ascending indices into `surface_table`, and
     their candidates in that order; None: there are none."""
     text: Surroundings | None = field(default=None, compare=False)
@@ -285,11 +283,13 @@ def surface_candidates(
     place = np.minimum(np.searchsorted(surfaces, used), len(surfaces) - 1)
     at = np.flatnonzero(surfaces[place] == used)
     if len(at):
-        width = max(ids.shape[1], mixed.widest)
+        width = max(ids.shape[1], int(mixed.n_candidates.max(initial=0)))
         width = width if top is None else min(width, top)
         spare = ((0, 0), (0, max(width - ids.shape[1], 0)))
         ids, priors = np.pad(ids, spare, constant_values=UNKNOWN), np.pad(priors, spare)
-        ids[at], priors[at] = mixed.batch(place[at], ids.shape[1])
+        found, shares = mixed.batch(place[at], ids.shape[1])
+        ids[at], priors[at] = UNKNOWN, 0.0
+        ids[at, : found.shape[1]], priors[at, : found.shape[1]] = found, shares
     return ids, priors
 
 

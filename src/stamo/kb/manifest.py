@@ -8,9 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -143,14 +142,13 @@ class Manifest:
             if size != entry["size"]:
                 what = f"the file {name} has {size} bytes instead of {entry['size']}"
                 raise _damaged(directory, what)
+        kind, digest = ("xxh3", xxhash.xxh3_64) if index_only else ("sha256", hashlib.sha256)
         for name, entry in self.files.items():
-            path = directory / name
-            if not index_only:
-                is_same = sha256_of(path) == entry["sha256"]
-            else:
-                is_index = name.endswith(".trie") or "xxh3" in entry
-                is_same = not is_index or xxh3_of(path) == entry.get("xxh3")
-            if not is_same:
+            if not name.endswith(".trie") and kind not in entry:
+                continue
+            with (directory / name).open("rb") as file:
+                found = hashlib.file_digest(file, digest).hexdigest()
+            if found != entry.get(kind):
                 what = f"the content of the file {name} has changed since the build"
                 raise _damaged(directory, what)
 
@@ -182,19 +180,15 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def xxh3_of(path: Path) -> str:
-    """Return XXH3 (64 bits) of a file's content in hexadecimal; the file is not empty."""
-    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
-        return xxhash.xxh3_64_hexdigest(content)
-
-
-def describe_files(directory: Path, names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return size and hashes of each named file, in the order of the names."""
+def describe_files(directory: Path) -> dict[str, dict[str, Any]]:
+    """Return size and hashes of each file of a knowledge base, in the order of the names."""
     described: dict[str, dict[str, Any]] = {}
-    for name in sorted(names):
-        path = directory / name
+    for path in sorted(set(directory.iterdir()) - {directory / MANIFEST_FILE}):
         size = path.stat().st_size
-        described[name] = {"size": size, "sha256": sha256_of(path)}
-        if size and (name.endswith(".trie") or (name.endswith(".npy") and size <= MAX_SMALL_BYTES)):
-            described[name]["xxh3"] = xxh3_of(path)
+        described[path.name] = {"size": size, "sha256": sha256_of(path)}
+        is_small = path.suffix == ".npy" and size <= MAX_SMALL_BYTES
+        if size and (path.suffix == ".trie" or is_small):
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, xxhash.xxh3_64)
+            described[path.name]["xxh3"] = digest.hexdigest()
     return described

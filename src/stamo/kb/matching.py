@@ -83,7 +83,15 @@ class NameMatcher:
     @classmethod
     def build_from(cls, batches: Iterable[tuple[Sequence[str], Int32]]) -> NameMatcher:
         """Prepare distinct names that come in batches with their numbers."""
-        hashes, values = _joined(batches)
+        # One behind the beginnings of all names is larger than any other.
+        parts = [(np.array([_LARGEST], np.uint64), np.array([NO_NAME], np.int32))]
+        for names, numbers in batches:
+            plain = [name if name.isascii() else name.translate(PLAIN_SIGNS) for name in names]
+            differ = [i for i in range(len(names)) if plain[i] != names[i]]
+            values = np.int32(_FOLDED_NAME) - numbers[differ]
+            parts.append(_beginnings(names, numbers))
+            parts.append(_beginnings([plain[i] for i in differ], values))
+        hashes, values = map(np.concatenate, zip(*parts, strict=True))
         order = np.lexsort((-values, hashes))
         hashes, values = hashes[order], values[order]
         first = np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1]))
@@ -256,23 +264,6 @@ class HashedTokens:
         hashes -= self._sums.take(begin_at)
         hashes *= self._inverses.take(begin_at)
         return _scramble(hashes)
-
-
-def _joined(batches: Iterable[tuple[Sequence[str], Int32]]) -> tuple[UInt64, Int32]:
-    """Return the beginnings of all names, and one behind them that is larger than any other."""
-    parts = [(np.array([_LARGEST], np.uint64), np.array([NO_NAME], np.int32))]
-    for names, numbers in batches:
-        parts += [_beginnings(names, numbers), _beginnings(*_folded(names, numbers))]
-    hashes, values = zip(*parts, strict=True)
-    return np.concatenate(hashes), np.concatenate(values)
-
-
-def _folded(names: Sequence[str], numbers: Int32) -> tuple[list[str], Int32]:
-    """Return the names that differ in plain signs, and the values that say so."""
-    folded = [name if name.isascii() else name.translate(PLAIN_SIGNS) for name in names]
-    differ = [i for i, (name, plain) in enumerate(zip(names, folded, strict=True)) if name != plain]
-    values = np.int32(_FOLDED_NAME) - numbers[differ]
-    return [folded[i] for i in differ], np.asarray(values, dtype=np.int32)
 
 
 def _beginnings(names: Sequence[str], numbers: Int32) -> tuple[UInt64, Int32]:

@@ -108,27 +108,6 @@ def read_row_blocks(path: Path, rows: int) -> Iterator[NDArray[Any]]:
             yield items.reshape(-1, *array.shape[1:])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Csr:
-    """Lists of integers of different lengths, one after the other: row i is one slice."""
-
-    indptr: Int64
-    values: NDArray[Any]
-
-    def __len__(self) -> int:
-        return len(self.indptr) - 1
-
-    def row(self, index: int) -> NDArray[Any]:
-        """Return one list."""
-        return self.values[self.indptr[index] : self.indptr[index + 1]]
-
-    def gather(self, rows: NDArray[Any]) -> tuple[NDArray[Any], Int64]:
-        """Join the given lists; return the values and the length of each list."""
-        begin = self.indptr[rows]
-        lengths = np.asarray(self.indptr[rows + 1] - begin, dtype=np.int64)
-        return self.values[expand(begin, lengths)], lengths
-
-
 def expand(starts: NDArray[Any], lengths: Int64) -> Int64:
     """Return start, start + 1, ... for `lengths` steps from each start, joined."""
     ends = np.cumsum(lengths)

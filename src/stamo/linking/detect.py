@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from stamo.corpus.tokenizer import DOTTED_I, begins_small, lower, tokenize
 from stamo.errors import SettingsError
-from stamo.kb.base import KnowledgeBase
-from stamo.kb.candidates import normalise_surface
+from stamo.kb.base import KnowledgeBase, normalise_surface
 from stamo.kb.matching import PLAIN_SIGNS, NameMatcher
 from stamo.linking.haystack import make_haystack
 from stamo.linking.names import RepeatedNames

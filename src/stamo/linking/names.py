@@ -26,8 +26,7 @@ import numpy as np
 
 from stamo.corpus.tokenizer import begins_small
 from stamo.features.mentions import Lexicon
-from stamo.kb.base import KnowledgeBase
-from stamo.kb.candidates import MixedCandidates, normalise_surface
+from stamo.kb.base import CandidateTable, KnowledgeBase, normalise_surface
 from stamo.kb.storage import expand
 from stamo.linking.haystack import begins_sentence
 from stamo.linking.texts import Detected, JoinedTexts
@@ -371,7 +370,7 @@ def mix_surfaces(
     surfaces: Int32,
     related: NameForms,
     fixed: frozenset[str],
-) -> tuple[Int32, Int64, tuple[Int64, MixedCandidates] | None]:
+) -> tuple[Int32, Int64, tuple[Int64, CandidateTable] | None]:
     """Give names that may be forms of several others the candidates of all of them.
 
     A name that is short for another in one document is not in the next, so it becomes a surface of

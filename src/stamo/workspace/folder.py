@@ -114,7 +114,7 @@ def verify_unchanged(workspaces: Sequence[Workspace], artifacts: Artifacts) -> d
         ArtifactMismatchError: One of them changed.
         KnowledgeBaseError: A file of the knowledge base does not match its own manifest.
     """
-    artifacts.kb.verify()
+    artifacts.kb.manifest.verify(artifacts.kb.path)
     found = {"kb": artifacts.kb.fingerprint, "model": artifacts.trained.fingerprint}
     for space in workspaces:
         state = space.documents.manifest.state

@@ -1,16 +1,8 @@
 """A folder of notes as a knowledge base."""
 
-import re
-
-import pytest
-
 from stamo.build.build import BuildSettings, build_knowledge_base
-from stamo.build.dump import DumpReader, parse_chunk
 from stamo.build.notes import MAX_NOTE_BYTES
-from stamo.build.wikitext import clean, find_redirect, is_disambiguation
-from stamo.errors import DumpError, SettingsError
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.linker import Linker
 
 NOTES = {
     "Project Falcon.md": "---\naliases: [Falcon]\n---\n"
@@ -66,13 +58,6 @@ def test_notes_of_one_title_are_told_apart_by_their_folders(tmp_path):
     }
 
 
-def test_listed_names_are_found_in_text_without_a_link(tmp_path):
-    """An alias that no note links is a name all the same; a word that is no name is not."""
-    kb, _ = build(write_notes(tmp_path / "vault"), tmp_path / "kb")
-    found = {m.surface: m.entity for m in Linker(kb).link("Falcon was late, said Robert Roe.")}
-    assert found == {"Falcon": "Project Falcon", "Robert Roe": "Robert Roe"}
-
-
 def test_same_bytes_for_any_number_of_workers(tmp_path, monkeypatch):
     """Workers and chunks leave no trace, and the manifest names the folder with a hash."""
     root = write_notes(tmp_path / "vault")
@@ -120,66 +105,3 @@ def test_broken_files_are_counted_by_reason(tmp_path):
         "symbolic link that leaves the folder": 1,
         "symbolic link to a folder": 2,
     }
-
-
-def test_a_folder_without_notes_is_one_sentence(tmp_path):
-    """Nothing is left behind."""
-    (tmp_path / "vault").mkdir()
-    with pytest.raises(DumpError, match="no Markdown note"):
-        build(tmp_path / "vault", tmp_path / "kb")
-    assert not (tmp_path / "kb").exists()
-
-
-def test_settings_of_dumps_are_refused(tmp_path):
-    """What only a dump has does not go with notes."""
-    root = write_notes(tmp_path / "vault")
-    with pytest.raises(SettingsError, match="goes with a dump"):
-        build(root, tmp_path / "kb", disambiguation_templates=frozenset({"x"}))
-    with pytest.raises(DumpError, match="is a folder"):
-        build(root, tmp_path / "kb", source="dump")
-
-
-def world_notes(dump_path, root):
-    """Write the articles of the embedded world as notes, redirects as their aliases."""
-    with DumpReader(dump_path) as reader:
-        site = reader.site
-        pages = [page for chunk in reader.chunks() for page in parse_chunk(chunk, site)[0]]
-    aliases, articles, targets = {}, {}, {}
-    for page in pages:
-        target = page.redirect or find_redirect(page.text, site)
-        if target:
-            targets[page.title] = target.partition("#")[0]
-        elif not is_disambiguation(page.text, page.title, site):
-            articles[page.title] = clean(page.text, site, page.title)
-    for title, target in targets.items():
-        while target in targets:
-            target = targets[target]
-        aliases.setdefault(target, []).append(title)
-    for title, page in articles.items():
-        text, place = [], 0
-        for start, end, surface, target in zip(
-            page.starts, page.ends, page.surfaces, page.targets, strict=True
-        ):
-            text += [_escaped(page.text[place:start]), f"[[{target}|{surface}]]"]
-            place = end
-        text.append(_escaped(page.text[place:]))
-        text += [f"\n\n[[{target}|{surface}]]" for surface, target in page.other_links]
-        names = "".join(f'  - "{name}"\n' for name in aliases.get(title, []))
-        head = f"---\naliases:\n{names}---\n"
-        (root / f"{title}.md").write_text(head + "".join(text), encoding="utf-8")
-    return root
-
-
-def _escaped(text):
-    return re.sub(r"([\[\]*_#<>])", r"\\\1", text)
-
-
-def test_the_world_as_notes_is_the_world_as_a_dump(world, tmp_path):
-    """Written as notes, its articles give the same entities, names, counts and document sets."""
-    (tmp_path / "vault").mkdir()
-    notes, _ = build(world_notes(world.paths.dump_path, tmp_path / "vault"), tmp_path / "notes")
-    dump, _ = build(world.paths.dump_path, tmp_path / "dump", held_out=0)
-    assert counts_of(notes) == counts_of(dump)
-    for entity in range(dump.n_entities):
-        other = notes.entity_id(dump.title(entity))
-        assert notes.document_frequency[other] == dump.document_frequency[entity]

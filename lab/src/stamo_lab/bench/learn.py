@@ -20,8 +20,7 @@ from stamo.errors import SettingsError
 from stamo.features.embedding import Embedding, MaxMargin, Tables
 from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import Pile, make_pile
-from stamo.kb.base import KnowledgeBase
-from stamo.kb.words import background_vector, word_weights
+from stamo.kb.base import KnowledgeBase, background_vector, word_weights
 from stamo.learning.algorithm1 import Slot, StamoArgs, stamo
 from stamo.learning.default import DefaultArgs, learn_default
 from stamo.learning.learn import CLOSED_FORM
