@@ -12,7 +12,7 @@ import pytest
 
 from stamo.corpus.types import Corpus, Document, EmergingEntity, Mention
 from stamo.errors import CorpusFormatError, WorkspaceError
-from stamo.workspace.agreement import Check, compare_labellers, find_disputes, list_labels
+from stamo.workspace.desk import list_labels
 from stamo.workspace.labels import (
     EMERGING_CHOICE,
     NONE,
@@ -22,11 +22,13 @@ from stamo.workspace.labels import (
     LabelProgress,
     LabelStore,
     LabelTarget,
+    compare_labellers,
     event_from_json,
     event_to_json,
     explained,
     find_labelled,
 )
+from stamo.workspace.verdict import Check
 
 AT = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
@@ -341,7 +343,7 @@ HERE, GONE = LabelTarget("d1", 0, "Rey", 15, 18), LabelTarget("d9", 0, "Rey", 3,
 
 
 def entries(store, checks=None):
-    return list_labels(store.events(), store.current(), {"d1": DOCUMENT}, "Rey Skywalker", checks)
+    return list_labels(store, {"d1": DOCUMENT}, "Rey Skywalker", checks)
 
 
 def test_the_list_of_labels_tells_what_was_said_before(store):
@@ -384,8 +386,7 @@ def test_agreement_beyond_chance_by_hand(store):
         for n, answer in enumerate(answers):
             choice = {"y": EMERGING_CHOICE, "n": NONE, "s": SKIP}[answer]
             store.add(target(start=10 * n), choice, labeller=who, at=AT)
-    (pair,) = compare_labellers(store.current_by_labeller())
+    ((pair,), (dispute,)) = compare_labellers(store.current_by_labeller())
     assert (pair.first, pair.second, pair.n, pair.n_same) == ("ada", "bob", 4, 3)
     assert pair.kappa == pytest.approx(0.5)
-    (dispute,) = find_disputes(store.current_by_labeller())
     assert (dispute.start, dispute.answers) == (20, {"ada": NONE, "bob": EMERGING_CHOICE})

@@ -20,7 +20,7 @@ from stamo.packs.theta import SHIFT
 from stamo.workspace.folder import Workspace, open_artifacts, verify_unchanged
 from stamo.workspace.labels import labels_fingerprint
 from stamo.workspace.learn import estimation_pack, read_material
-from stamo.workspace.versions import compare_with_kb
+from stamo.workspace.scored import compare_with_kb
 from tests.workspace.small_world import NOON, copy_collected
 
 

@@ -16,10 +16,12 @@ import shutil
 import sqlite3
 import threading
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,8 @@ MAX_CHARACTERS = 2000
 FIRST_YEAR, LAST_YEAR = 1970, 2200
 PLACE = ("document", "mention", "surface", "start", "end")
 """The fields of a `LabelTarget`."""
+LabelPlace = tuple[str, int, int]
+"""Document, start and end: indices of mentions change when documents are collected anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,16 @@ class LabelTarget:
     def of(cls, document: str, index: int, mention: Mention) -> LabelTarget:
         """Name a mention of a document."""
         return cls(document, index, mention.surface, mention.start, mention.end)
+
+    @property
+    def place(self) -> LabelPlace:
+        """Return what names the mention for good."""
+        return self.document, self.start, self.end
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Return document and name: one label speaks for all mentions of both."""
+        return self.document, self.surface
 
 
 @dataclass(frozen=True, slots=True)
@@ -549,3 +563,55 @@ def _event(row: sqlite3.Row) -> LabelEvent:
         return LabelEvent(row["uid"], who, at, target, row["choice"], row["undoes"])
     except (ValueError, TypeError, IndexError) as error:  # no label has such a value or column
         raise sqlite3.DatabaseError(str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class LabellerPair:
+    """How far two people agree on the mentions that both labelled."""
+
+    first: str
+    second: str
+    n: int
+    n_same: int
+    kappa: float | None
+    """Cohen's kappa: 1 is full agreement, 0 that of chance; None where there is only one answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dispute:
+    """A mention that people answered differently."""
+
+    document: str
+    start: int
+    surface: str
+    answers: dict[str, str]
+    """The choice of each labeller."""
+
+
+def compare_labellers(labels: Iterable[LabelEvent]) -> tuple[list[LabellerPair], list[Dispute]]:
+    """Compare what each labeller's choices are now, pair by pair; skips say nothing.
+
+    Returns:
+        How far each pair agrees, and the mentions on which labellers differ.
+    """
+    said: dict[LabelPlace, dict[str, LabelEvent]] = defaultdict(dict)
+    for event in labels:
+        if event.choice != SKIP:
+            said[event.target.place][event.labeller] = event
+    disputes = []
+    both: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+    for (document, start, _), events in sorted(said.items()):
+        choices = {who: event.choice for who, event in events.items()}
+        if len(set(choices.values())) > 1:
+            surface = next(iter(events.values())).target.surface
+            disputes.append(Dispute(document, start, surface, choices))
+        for pair in combinations(sorted(choices), 2):
+            both[pair].append((choices[pair[0]], choices[pair[1]]))
+    pairs = []
+    for (first, second), answers in sorted(both.items()):
+        n, n_same = len(answers), sum(mine == theirs for mine, theirs in answers)
+        mine, theirs = (Counter(given) for given in zip(*answers, strict=True))
+        by_chance = sum(mine[choice] * theirs[choice] for choice in mine) / n**2
+        kappa = None if by_chance == 1 else (n_same / n - by_chance) / (1 - by_chance)
+        pairs.append(LabellerPair(first, second, n, n_same, kappa))
+    return pairs, disputes

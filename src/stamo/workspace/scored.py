@@ -24,9 +24,10 @@ from stamo.linking.linker import Linker
 from stamo.linking.packed import PackScores, score_pack
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
+from stamo.packs.theta import strongest_neighbours
+from stamo.system.files import Float64
 from stamo.workspace.folder import Workspace
 from stamo.workspace.labels import EMERGING_CHOICE, SKIP, LabelEvent
-from stamo.workspace.versions import pack_versions
 from stamo.workspace.wording import Snippet, cut_context, printable
 
 MAX_SHOWN = 5
@@ -158,7 +159,7 @@ def change_since_last(
     Returns:
         The number of the version before, and what changed since.
     """
-    versions = pack_versions(workspace)
+    versions = workspace.pack_versions()
     place = next((i for i, v in enumerate(versions) if v.is_current), 0)
     if place == 0:
         return None
@@ -276,3 +277,95 @@ def find_collisions(
         n_elsewhere=counts["elsewhere"],
         losses=tuple(losses),
     )
+
+
+@dataclass(frozen=True)
+class PriorPair:
+    """P(e | alias) as it was learned, and as a later knowledge base counted it."""
+
+    alias: str
+    learned: float
+    later: float | None
+    """None where the later knowledge base does not know the alias."""
+
+
+@dataclass(frozen=True)
+class Graduation:
+    """What was learned of an entity beside what a later knowledge base says of it."""
+
+    title: str
+    id: str
+    """Its id in the later knowledge base, or the pack's own; empty where there is none."""
+    priors: tuple[PriorPair, ...]
+    cosine: float | None
+    """Of the vectors; None where the two knowledge bases do not share a space."""
+    shared: tuple[str, ...]
+    """Titles among the most related ones in both."""
+    n_related: int
+    """How many of the most related ones were compared."""
+
+
+def compare_with_kb(
+    pack: EntityPack,
+    later: KnowledgeBase,
+    *,
+    title: str | None = None,
+    former: KnowledgeBase | None = None,
+    n_related: int = 20,
+) -> Graduation:
+    """Compare a pack with a later knowledge base that contains its entity.
+
+    Args:
+        pack: What was learned.
+        later: The later knowledge base.
+        title: The entity's title there; by default it is found by its id, or by its name.
+        former: The knowledge base of the pack. Vectors of two knowledge bases are compared through
+            the words that both know, so the cosine needs it.
+        n_related: How many of the most related entities to compare.
+
+    Raises:
+        UnknownEntityError: The later knowledge base does not know the title.
+    """
+    entity = -1
+    if title is None and pack.entity.external_id:
+        (entity,) = later.entities_with_ids([pack.entity.external_id]).tolist()
+    if entity < 0:
+        entity = later.entity_id(pack.entity.id if title is None else title)
+    priors = []
+    for alias, learned in zip(pack.entity.aliases, pack.priors.tolist(), strict=True):
+        found = later.candidates(alias)
+        prior_by_id = dict(zip(found.ids.tolist(), found.priors.tolist(), strict=True))
+        known = float(prior_by_id.get(entity, 0.0)) if prior_by_id else None
+        priors.append(PriorPair(alias, float(learned), known))
+    there = later.titles(later.related(entity, n_related)[0])
+    mine = {title for title, value in strongest_neighbours(pack, n_related) if value > 0}
+    vector = np.asarray(later.entity_vectors()[np.array([entity])], dtype=np.float64)[0]
+    turned: Float64 | None = pack.vector.astype(np.float64)
+    if former is not None:
+        turn = _rotation(former, later)
+        turned = None if turn is None else pack.vector.astype(np.float64) @ turn
+    elif later.fingerprint != pack.kb_fingerprint:
+        turned = None
+    norms = 0.0 if turned is None else float(np.linalg.norm(vector) * np.linalg.norm(turned))
+    return Graduation(
+        title=later.title(entity),
+        id=later.external_ids([entity])[0] or pack.entity.external_id,
+        priors=tuple(priors),
+        cosine=float(vector @ turned / norms) if turned is not None and norms > 0 else None,
+        shared=tuple(title for title in there if title in mine),
+        n_related=min(len(there), len(mine)),
+    )
+
+
+def _rotation(former: KnowledgeBase, later: KnowledgeBase) -> Float64 | None:
+    """Return the orthogonal map between the spaces that fits the shared words best (Procrustes)."""
+    order = np.argsort(-np.asarray(former.word_counts), kind="stable")[:5000]
+    words = former.words.texts(order)
+    there = later.word_ids(words)
+    known = there >= 0
+    if int(known.sum()) < 50:
+        return None
+    source = np.asarray(former.word_vectors[order[known]], dtype=np.float64)
+    target = np.asarray(later.word_vectors[there[known]], dtype=np.float64)
+    left, _, right = np.linalg.svd(source.T @ target, full_matrices=False)
+    return np.asarray(left @ right)

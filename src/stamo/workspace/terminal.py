@@ -48,8 +48,7 @@ def label_in_terminal(
     linker = Linker(kb, trained, settings=LinkerSettings(mentions="given"))
     n_given, advice = 0, ""
     with LabelDesk(workspace, kb, trained, linker.link_documents) as desk:
-        while questions := desk.next():
-            (question,) = questions
+        while question := desk.next():
             n_labelled = desk.store.progress().n_labelled
             answer = _ask(question, n_labelled, console, read_key or read_one_key)
             if answer == STOPPED:
@@ -62,7 +61,7 @@ def label_in_terminal(
                     said = f"Undone: {describe_choice(undone.choice, workspace.entity.id)}"
                 console.print(Text(printable(said), style="yellow"))
                 continue
-            guess = desk.decide(question.key, answer, who=labeller)
+            guess = desk.decide((question.document, question.mention), answer, who=labeller)
             n_given += 1
             # Only now, so as not to bias the choice.
             if guess is not None and guess.choice != NONE:
