@@ -42,7 +42,7 @@ from stamo.linking.linker import Linker
 from stamo.linking.results import merge_parts
 from stamo.models.store import TrainedModel
 from stamo.workspace.documents import CollectedParts, DocumentParts, free_id
-from stamo.workspace.folder import Workspace
+from stamo.workspace.folder import Workspace, check_origin
 
 LONGER_NAME = "alias only inside longer names"
 COPY = "near-duplicate of a document that was kept"
@@ -162,6 +162,8 @@ def collect(
         for workspace in workspaces:
             locks.enter_context(workspace.lock("collect"))
             manifest = CollectedParts() if fresh else workspace.documents.manifest
+            if manifest.state:
+                check_origin(workspace, kb, trained)
             state = _next_state(manifest, workspace.entity.id, given, known)
             left = tuple(state["sources"][state["begun"] :])
             group = (state["text_column"], left, tuple(state.get("position") or (-1, "")))
@@ -203,11 +205,6 @@ def _next_state(
                 f"There is nothing to collect from for {name!r}; name documents with --from."
             )
         return {"sources": sources, "begun": 0, **origin}
-    if any(old.get(key) != origin[key] for key in ("kb_fingerprint", "model_fingerprint")):
-        raise WorkspaceError(
-            f"The documents of {name!r} were collected with another knowledge base or model; use "
-            "those, or collect all anew with --fresh."
-        )
     known: list[str] = list(old["sources"])
     begun = int(old.get("begun", 0))
     if not manifest.complete:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from stamo.corpus.types import Corpus, EmergingEntity
-from stamo.errors import ArtifactMismatchError, PackError, SettingsError, WorkspaceError
+from stamo.errors import PackError, SettingsError, WorkspaceError
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel, load_model, without_training
 from stamo.packs.pack import PACK_SUFFIX, EntityPack, read_bytes
@@ -82,24 +82,30 @@ def open_artifacts(
     return Artifacts(kb, trained, kb_path, model_path)
 
 
+def check_origin(workspace: Workspace, kb: KnowledgeBase, trained: TrainedModel) -> None:
+    """Refuse another knowledge base or model than those that the documents were linked with."""
+    state = workspace.documents.manifest.state
+    given = {"kb_fingerprint": kb.fingerprint, "model_fingerprint": trained.fingerprint}
+    if any(state.get(name, given[name]) != given[name] for name in given):
+        raise WorkspaceError(
+            f"The documents of {workspace.entity.id!r} were collected with another knowledge base "
+            "or model; use those, or collect all anew with --fresh."
+        )
+
+
 def read_corpus(workspace: Workspace, kb: KnowledgeBase, trained: TrainedModel) -> Corpus:
     """Read the documents; refuse those that were linked with other artifacts.
 
     Raises:
         WorkspaceError: Nothing is collected yet, or with another knowledge base or model.
     """
-    manifest = workspace.documents.manifest
-    if not manifest.n_documents:
+    check_origin(workspace, kb, trained)
+    corpus = workspace.documents.read()
+    if not len(corpus):
         raise WorkspaceError(
             f"No documents are collected for {workspace.entity.id!r} yet; collect some first."
         )
-    given = {"kb_fingerprint": kb.fingerprint, "model_fingerprint": trained.fingerprint}
-    if any(manifest.state.get(name, given[name]) != given[name] for name in given):
-        raise WorkspaceError(
-            "The documents were collected with another knowledge base or model; use those, or "
-            "collect all anew with --fresh."
-        )
-    return workspace.documents.read()
+    return corpus
 
 
 def verify_unchanged(workspaces: Sequence[Workspace], artifacts: Artifacts) -> dict[str, str]:
@@ -111,21 +117,13 @@ def verify_unchanged(workspaces: Sequence[Workspace], artifacts: Artifacts) -> d
         The fingerprints, by "kb" and "model".
 
     Raises:
-        ArtifactMismatchError: One of them changed.
+        WorkspaceError: One of them changed.
         KnowledgeBaseError: A file of the knowledge base does not match its own manifest.
     """
     artifacts.kb.verify()
-    found = {"kb": artifacts.kb.fingerprint, "model": artifacts.trained.fingerprint}
     for space in workspaces:
-        state = space.documents.manifest.state
-        for name, fingerprint in found.items():
-            expected = state.get(f"{name}_fingerprint", fingerprint)
-            if expected != fingerprint:
-                raise ArtifactMismatchError(
-                    f"The {name} is {fingerprint[:12]}, but the documents of {str(space.path)!r} "
-                    f"were collected with {expected[:12]}; use that one."
-                )
-    return found
+        check_origin(space, artifacts.kb, artifacts.trained)
+    return {"kb": artifacts.kb.fingerprint, "model": artifacts.trained.fingerprint}
 
 
 FORMAT = "stamo-workspace"

@@ -21,7 +21,7 @@ from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.learn import entity_numbers
 from stamo.linking.linker import Linker
-from stamo.linking.packed import PackScores, score_pack
+from stamo.linking.packed import score_pack
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
 from stamo.packs.theta import strongest_neighbours
@@ -31,7 +31,7 @@ from stamo.workspace.labels import EMERGING_CHOICE, SKIP, LabelEvent
 from stamo.workspace.wording import Snippet, cut_context, printable
 
 MAX_SHOWN = 5
-_AROUND = 50
+AROUND = 50
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,11 @@ class ScoredMention:
         """Whether its label says otherwise."""
         return self.label is not None and self.linked != (self.label == EMERGING_CHOICE)
 
+    def snippet(self, width: int) -> Snippet:
+        """Return it in its context, with at most `width` characters on each side."""
+        mention = self.document.mentions[self.index]
+        return cut_context(self.document.text, mention.start, mention.end, width)
+
 
 def score_corpus(
     pack: EntityPack,
@@ -74,7 +79,13 @@ def score_corpus(
     for event in labels:
         if event.choice != SKIP:
             said[event.target.document, event.target.surface].add(event.choice)
-    rivals = _rivals(scores, kb)
+    known = scores.scores[:, :-1]
+    best = np.full(len(known), -1)
+    if known.shape[1]:
+        places_of_best = known.argmax(axis=1)[:, None]
+        best = np.take_along_axis(scores.candidates, places_of_best, axis=1)[:, 0]
+        best = np.where(scores.none > 0.5, -1, best)
+    titles = dict(zip(best[best >= 0].tolist(), kb.titles(best[best >= 0]), strict=True))
     result = []
     for n, row in enumerate(scores.rows.tolist()):
         document, index = places[row]
@@ -83,18 +94,9 @@ def score_corpus(
         # Where labels of one name in one document differ, they stand for themselves only.
         is_free = label is None and len(said.get((document.id, mention.surface), ())) != 1
         p, linked = float(scores.probability[n]), bool(scores.odds[n] > 0)
-        result.append(ScoredMention(document, index, p, linked, rivals[n], label, is_free))
+        rival = titles.get(int(best[n]), "")
+        result.append(ScoredMention(document, index, p, linked, rival, label, is_free))
     return result
-
-
-def _rivals(scores: PackScores, kb: KnowledgeBase) -> list[str]:
-    known = scores.scores[:, :-1]
-    if not known.shape[1]:
-        return [""] * len(known)
-    best = np.take_along_axis(scores.candidates, known.argmax(axis=1)[:, None], axis=1)[:, 0]
-    best = np.where(scores.none > 0.5, -1, best)
-    titles = dict(zip(best[best >= 0].tolist(), kb.titles(best[best >= 0]), strict=True))
-    return [titles.get(entity, "") for entity in best.tolist()]
 
 
 @dataclass(frozen=True)
@@ -125,17 +127,18 @@ def compare_packs(
     """Score the candidate mentions of a workspace with two packs of its entity."""
     corpus = workspace.documents.read()
     reader = remembering(encoder_for(after.encoder), workspace.encodings_path)
+    scored = [score_corpus(pack, corpus, (), kb, trained, reader) for pack in (before, after)]
     was, now = (
-        {
-            (seen.document.id, seen.document.mentions[seen.index].start): seen
-            for seen in score_corpus(pack, corpus, (), kb, trained, reader)
-        }
-        for pack in (before, after)
+        {(one.document.id, one.document.mentions[one.index].start): one for one in some}
+        for some in scored
     )
     had, has = ({place for place in some if some[place].linked} for some in (was, now))
     places = dict.fromkeys([*was, *now])
-    gained = [now[place] for place in places if place in has - had]
-    lost = [was[place] for place in places if place in had - has]
+    lines: list[list[str]] = []
+    for some, changed in ((now, has - had), (was, had - has)):
+        shown = [some[place] for place in places if place in changed][:MAX_SHOWN]
+        around = ((one.document.id, "".join(one.snippet(AROUND))) for one in shown)
+        lines.append([printable(f"{id}: {text}") for id, text in around])
     old, new = (
         dict(zip(p.entity.aliases, p.priors.tolist(), strict=True)) for p in (before, after)
     )
@@ -143,10 +146,10 @@ def compare_packs(
         n_mentions=len(places),
         n_before=len(had),
         n_after=len(has),
-        n_gained=len(gained),
-        n_lost=len(lost),
-        gained=_lines(gained),
-        lost=_lines(lost),
+        n_gained=len(has - had),
+        n_lost=len(had - has),
+        gained=tuple(lines[0]),
+        lost=tuple(lines[1]),
         priors={alias: (float(old.get(alias, 0.0)), float(prior)) for alias, prior in new.items()},
     )
 
@@ -179,15 +182,6 @@ def load_comparable(path: Path, kb: KnowledgeBase, model: str) -> EntityPack | N
         return None
 
 
-def _lines(seen: Sequence[ScoredMention]) -> tuple[str, ...]:
-    lines = []
-    for one in seen[:MAX_SHOWN]:
-        document, mention = one.document, one.document.mentions[one.index]
-        around = document.text[max(mention.start - _AROUND, 0) : mention.end + _AROUND]
-        lines.append(f"{document.id}: …{printable(' '.join(around.split()))}…")
-    return tuple(lines)
-
-
 NOTHING = "(not linked before)"
 N_LOST_SHOWN = 3
 """Lost mentions to show for each entity."""
@@ -215,16 +209,12 @@ class Collisions:
     """What a pack changes in a set of documents."""
 
     n_documents: int
-    n_mentions: int
-    """All mentions that were linked or could have been."""
     n_named: int
     """Mentions with a name of the new entity."""
     n_taken: int
     """Those that now mean the new entity."""
     n_unlinked: int
     """Those that meant a known entity and now mean nothing known."""
-    n_elsewhere: int
-    """Other mentions whose link changed; packs leave them alone, so this is 0."""
     losses: tuple[Loss, ...]
     """The entities that lose most first."""
 
@@ -247,16 +237,13 @@ def find_collisions(
     packed = Linker(linker.kb, linker.trained, [pack], settings=linker.settings, encoder=encoder)
     names, new = frozenset(pack.entity.aliases), pack.entity.id
     loss_by_entity: dict[str, Loss] = {}
-    counts = dict.fromkeys(("documents", "mentions", "named", "elsewhere"), 0)
+    n_documents = 0
     for document in packed.link_documents(documents):
-        counts["documents"] += 1
-        counts["mentions"] += len(document.mentions)
+        n_documents += 1
         for m in document.mentions:
-            before = m.without_packs if m.in_pack else m.entity
             if m.surface not in names:
-                counts["elsewhere"] += m.entity != before
-                continue
-            counts["named"] += 1
+                continue  # packs leave it alone
+            before = m.without_packs if m.in_pack else m.entity
             title = before or NOTHING
             loss = loss_by_entity.setdefault(title, Loss(title))
             loss.n_before += 1
@@ -269,12 +256,10 @@ def find_collisions(
         loss_by_entity.values(), key=lambda loss: (-loss.n_lost, -loss.n_unlinked, loss.entity)
     )
     return Collisions(
-        n_documents=counts["documents"],
-        n_mentions=counts["mentions"],
-        n_named=counts["named"],
+        n_documents=n_documents,
+        n_named=sum(loss.n_before for loss in losses),
         n_taken=sum(loss.n_lost for loss in losses),
         n_unlinked=sum(loss.n_unlinked for loss in losses),
-        n_elsewhere=counts["elsewhere"],
         losses=tuple(losses),
     )
 
