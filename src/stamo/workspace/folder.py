@@ -180,7 +180,7 @@ class PackVersion:
     problem: str = ""
 
 
-@dataclass(repr=False)
+@dataclass
 class Workspace:
     """An opened workspace; `create` or `open` makes one."""
 
@@ -202,9 +202,6 @@ class Workspace:
         """The learned packs; `learn` makes it."""
         self.pack_path = self.packs_dir / f"{path.resolve().name}{PACK_SUFFIX}"
         """Where the pack is written; the folder's own name names it."""
-
-    def __repr__(self) -> str:
-        return f"<Workspace {str(self.path)!r} of {self.entity.id!r}>"
 
     @classmethod
     def create(
@@ -249,10 +246,6 @@ class Workspace:
                     f"The folder {str(folder)!r} holds other files; choose a new or an empty one."
                 )
             write_atomic(folder / "entity.json", to_json(description), is_new=True)
-        except FileExistsError as error:
-            raise WorkspaceError(
-                f"{str(folder)!r} exists already; choose another folder."
-            ) from error
         except OSError as error:
             raise WorkspaceError(
                 f"The folder {str(folder)!r} cannot be made ({error.strerror}); choose another one."

@@ -12,13 +12,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 import sqlite3
 import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import combinations
@@ -229,25 +228,16 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:  # Python fails on damaged names in texts
         kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        is_full = kind == sqlite3.SQLITE_FULL
-        if kind == sqlite3.SQLITE_IOERR:
-            with suppress(OSError):
-                is_full = shutil.disk_usage(path.parent).free < 1 << 20
-        if is_full:
+        if kind in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
             raise LabelsNotWritableError(
-                f"The disk is full, so nothing was added to the labels in {path}; what is there is "
-                "safe. Free some space and try again."
+                f"The disk is full or failed at the labels in {path} ({error}); what was "
+                "acknowledged is safe. Free some space or check the disk, then try again."
             ) from error
         if kind in _READ_ONLY:
             raise LabelsNotWritableError(
                 f"The labels in {path} cannot be written, their disk or folder is read-only "
                 f"({error}); what is there is safe. Make it writable or copy the workspace "
                 "elsewhere."
-            ) from error
-        if kind == sqlite3.SQLITE_IOERR:
-            raise LabelsNotWritableError(
-                f"The disk failed at the labels in {path} ({error}); what was acknowledged is "
-                "safe. Check the disk and its free space, then try again."
             ) from error
         if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise WorkspaceError(

@@ -158,29 +158,10 @@ def learn_pack(
             settings.n_folds,
             lambda k, n: on_progress(k / (n + 1), f"Checking on left-out labels, part {k} of {n}"),
         )
-        records: list[SlotRecord] = []
-        before: Mapping[str, Float32] = {}
-        rest = ~pile.labelled
-
-        def note(slot: Slot) -> None:
-            nonlocal before
-            threshold = float(expit(-slot.shifts[0]))
-            share = float((slot.pseudo_labels[rest, 0] > threshold).mean()) if rest.any() else 0.0
-            moved = {}
-            for name, values in slot.theta.items():
-                if values.size and name in before:
-                    size = max(float(np.linalg.norm(before[name])), 1.0)
-                    distance = float(np.linalg.norm(values - before[name]))
-                    moved[name] = round(distance / size, 6)
-            before, n_flipped = slot.theta, slot.n_flipped if slot.number > 1 else 0
-            left_out = None
-            if len(checked.labels):
-                found = asdict(rates(checked.at(slot.number)[1], checked.labels))
-                left_out = Rates(**{name: round(rate, 6) for name, rate in found.items()})
-            records.append(SlotRecord(slot.number, round(share, 6), n_flipped, moved, left_out))
-
         on_progress(0.9, "Learning from all labels")
-        learned = method.learn(pile, trained, note)
+        slots: list[Slot] = []
+        learned = method.learn(pile, trained, slots.append)
+        records = slot_records(slots, pile, checked)
         alarm = collapse_alarm(records[: learned.used_slot + 1])
         findings = _find_out(trained, corpus, events, learned, checked, alarm)
         sources = workspace.documents.manifest.state.get("sources", [])
@@ -200,7 +181,7 @@ def learn_pack(
             labels_fingerprint=labels_fingerprint(events),
             history=tuple(asdict(record) for record in records),
             description=f"Learned from {int(pile.labelled.sum())} labelled and "
-            f"{int(rest.sum())} unlabelled mentions.",
+            f"{int((~pile.labelled).sum())} unlabelled mentions.",
             notes=notes,
         )
         places = [
@@ -223,7 +204,7 @@ def learn_pack(
             pack=pack,
             path=workspace.pack_path,
             version=version,
-            records=tuple(records),
+            records=records,
             pile_helped=summary.pile_helped,
             used_slot=learned.used_slot,
             n_stale=n_stale,
@@ -278,6 +259,28 @@ def estimation_pack(workspace: Workspace, kb: KnowledgeBase, trained: TrainedMod
     """
     *_, pile = read_material(workspace, kb, trained)
     return LearnedEntity.of(method_named("estimation").learn(pile, trained), trained).to_pack()
+
+
+def slot_records(
+    slots: Sequence[Slot], pile: Pile, checked: CrossValidation
+) -> tuple[SlotRecord, ...]:
+    """Say what each slot did, and how well the left-out labels were predicted after it."""
+    records, rest = [], ~pile.labelled
+    before: Mapping[str, Float32] = {}
+    for slot in slots:
+        threshold = float(expit(-slot.shifts[0]))
+        share = float((slot.pseudo_labels[rest, 0] > threshold).mean()) if rest.any() else 0.0
+        moved, left_out = {}, None
+        for name, values in slot.theta.items():
+            if values.size and name in before:
+                size = max(float(np.linalg.norm(before[name])), 1.0)
+                moved[name] = round(float(np.linalg.norm(values - before[name])) / size, 6)
+        if len(checked.labels):
+            found = asdict(rates(checked.at(slot.number)[1], checked.labels))
+            left_out = Rates(**{name: round(rate, 6) for name, rate in found.items()})
+        before, n_flipped = slot.theta, slot.n_flipped if slot.number > 1 else 0
+        records.append(SlotRecord(slot.number, round(share, 6), n_flipped, moved, left_out))
+    return tuple(records)
 
 
 def collapse_alarm(records: Sequence[SlotRecord]) -> str | None:
