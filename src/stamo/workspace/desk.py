@@ -93,6 +93,11 @@ class Question:
     """Its label as people read it."""
     labelled_by: str
 
+    @property
+    def key(self) -> LabelKey:
+        """Document and index, as the desk names a mention."""
+        return self.document, self.mention
+
 
 @dataclass(frozen=True)
 class Guess:

@@ -54,12 +54,12 @@ class CollectedParts:
     """Candidate mentions of all documents."""
 
 
+@dataclass
 class DocumentParts:
     """The documents in one folder; iterating reads them from disk in the order they came."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._waiting: list[PartFile] = []
+    folder: Path
+    _waiting: list[PartFile] = field(default_factory=list)
 
     @property
     def manifest(self) -> CollectedParts:

@@ -180,7 +180,7 @@ class PackVersion:
     problem: str = ""
 
 
-@dataclass
+@dataclass(repr=False)
 class Workspace:
     """An opened workspace; `create` or `open` makes one."""
 
@@ -202,6 +202,9 @@ class Workspace:
         """The learned packs; `learn` makes it."""
         self.pack_path = self.packs_dir / f"{path.resolve().name}{PACK_SUFFIX}"
         """Where the pack is written; the folder's own name names it."""
+
+    def __repr__(self) -> str:
+        return f"<Workspace {str(self.path)!r} of {self.entity.id!r}>"
 
     @classmethod
     def create(

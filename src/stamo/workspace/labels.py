@@ -417,15 +417,12 @@ class LabelStore(Closing):
             The event that was undone.
         """
         with self.together() as connection:
-            row = connection.execute(
-                "SELECT * FROM standing WHERE labeller = ? ORDER BY at DESC, seq DESC LIMIT 1",
-                (labeller,),
-            ).fetchone()
-            if row is None:
+            last = "SELECT * FROM standing WHERE labeller = ? ORDER BY at DESC, seq DESC LIMIT 1"
+            found = self._select(last, labeller)
+            if not found:
                 return None
-            undone = _event(row)
-            _append(connection, labeller, at, undone.target, UNDO, undone.uid)
-            return undone
+            _append(connection, labeller, at, found[0].target, UNDO, found[0].uid)
+            return found[0]
 
     def events(self) -> list[LabelEvent]:
         """Return the whole log in the order it was written."""
@@ -457,9 +454,18 @@ class LabelStore(Closing):
         counts = [chosen.count(choice) for choice in (EMERGING_CHOICE, NONE, SKIP)]
         return LabelProgress(counts[0], len(chosen) - sum(counts), counts[1], counts[2])
 
-    def _select(self, query: str) -> list[LabelEvent]:
+    def _select(self, query: str, *values: str) -> list[LabelEvent]:
+        events = []
         with self._lock, explained(self.path):
-            return [_event(row) for row in self._connection.execute(query)]
+            for row in self._connection.execute(query, values):
+                try:
+                    target = LabelTarget(*(row[name] for name in (*PLACE[:-1], "end_")))
+                    at, who = datetime.fromisoformat(row["at"]), row["labeller"]
+                except (ValueError, TypeError, IndexError) as error:  # no label has such a value
+                    raise sqlite3.DatabaseError(str(error)) from error
+                event = LabelEvent(row["uid"], who, at, target, row["choice"], row["undoes"])
+                events.append(event)
+        return events
 
     @contextmanager
     def together(self) -> Iterator[sqlite3.Connection]:
@@ -544,15 +550,6 @@ def _insert(connection: sqlite3.Connection, event: LabelEvent) -> None:
         ":choice, :undoes) ON CONFLICT DO NOTHING",
         {"undoes": None} | event_to_json(event),
     )
-
-
-def _event(row: sqlite3.Row) -> LabelEvent:
-    try:
-        target = LabelTarget(*(row[name] for name in (*PLACE[:-1], "end_")))
-        at, who = datetime.fromisoformat(row["at"]), row["labeller"]
-        return LabelEvent(row["uid"], who, at, target, row["choice"], row["undoes"])
-    except (ValueError, TypeError, IndexError) as error:  # no label has such a value or column
-        raise sqlite3.DatabaseError(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def label_in_terminal(
                     said = f"Undone: {describe_choice(undone.choice, workspace.entity.id)}"
                 console.print(Text(printable(said), style="yellow"))
                 continue
-            guess = desk.decide((question.document, question.mention), answer, who=labeller)
+            guess = desk.decide(question.key, answer, who=labeller)
             n_given += 1
             # Only now, so as not to bias the choice.
             if guess is not None and guess.choice != NONE:
