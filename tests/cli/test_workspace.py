@@ -16,7 +16,6 @@ from stamo.linking.linker import open_linker
 from stamo.packs.pack import EntityPack
 from stamo.workspace.folder import Workspace, open_artifacts
 from stamo.workspace.gold import label_by_gold
-from stamo.workspace.labels import LabelTarget
 from stamo.workspace.learn import LearnSettings, last_settings
 from stamo.workspace.queue import LabelQueue
 from tests.build.products import write_products
@@ -310,7 +309,7 @@ def test_from_a_table_of_products_to_a_pack_without_a_model(run, tmp_path):
     with opened.open_labels() as labels:
         for key in queue.order([])[:12]:
             choice = "@emerging" if key[0].startswith("robot") else "Otter (bottle)"
-            target = LabelTarget.of(*key, queue.corpus_mention(key))
+            target = queue.targets[key]
             labels.add(target, choice, labeller="ada", at=NOON)
     assert "otter.stamo" in run("learn", space, "--folds", "0", "--encoder", "none")
     linker = open_linker(tmp_path / "kb", None, [space / "packs"])

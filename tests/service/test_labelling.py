@@ -22,12 +22,8 @@ from tests.service.support import KNOWN, make_document, make_workspace
 SPACE = "/api/workspaces/rey"
 
 
-def ask(client, page="page-1", n=1):
-    return client.post(f"{SPACE}/next", json={"client": page, "n": n}).json()
-
-
 def question_of(client, page="page-1"):
-    return ask(client, page)["question"]
+    return client.post(f"{SPACE}/next", json={"client": page}).json()["question"]
 
 
 def label(client, question, choice="@emerging", who="Ada", page="page-1", **more):
@@ -97,20 +93,16 @@ def test_each_mention_is_asked_once_then_nothing_then_what_is_new(client, root):
 
 
 def test_what_one_page_holds_is_not_given_to_another(client):
-    """Asking again gives the same mentions; others get others, until somebody labelled them."""
-    first = ask(client, n=4)
-    held = [first["question"]["document"], *(q["document"] for q in first["ahead"])]
-    assert len(set(held)) == 4
-    assert ask(client, n=4) == first
+    """Asking again gives the same mention; others get others, until somebody labelled it."""
+    first = question_of(client)
+    assert question_of(client) == first
     other = question_of(client, "page-2")
-    assert other["document"] not in held
+    assert other["document"] != first["document"]
     taken = label(client, other, page="page-1")
     assert (taken.status_code, "Somebody else" in taken.json()["error"]) == (409, True)
     assert label(client, other, who="Bob", page="page-2").status_code == 201
-    label(client, first["question"], "@none")
-    assert question_of(client)["document"] == held[1]
     with concurrent.futures.ThreadPoolExecutor(10) as pool:
-        pages = [f"page-{i}" for i in range(3, 23)]
+        pages = [f"page-{i}" for i in range(1, 21)]
         questions = list(pool.map(lambda page: question_of(client, page), pages))
     assert len({q["document"] for q in questions}) == 20
 

@@ -8,11 +8,10 @@ from dataclasses import replace
 import pytest
 
 from stamo.corpus.reading import read_files
-from stamo.corpus.types import EmergingEntity, Mention, without_overlaps
+from stamo.corpus.types import EmergingEntity
 from stamo.errors import CorpusFormatError, WorkspaceError
 from stamo.workspace import collect as collecting
-from stamo.workspace.collect import COPY, LONGER_NAME, CollectSettings, collect, outside_longer
-from stamo.workspace.documents import free_id
+from stamo.workspace.collect import COPY, LONGER_NAME, CollectSettings, collect
 from stamo.workspace.folder import Workspace
 from tests.workspace.small_world import NOON
 
@@ -272,14 +271,3 @@ def test_texts_in_a_column_of_another_name(small, kb, trained, tmp_path):
             [space], [table], kb, trained, CollectSettings(text_column="body"), on_progress=stop
         )
     assert collect_one(space, [], kb, trained).n_kept == 2
-
-
-def test_candidates_longer_names_and_ids():
-    """An alias inside a longer name goes; a name that only overlaps an alias goes instead."""
-    aliases = [Mention("Rey", 0, 3), Mention("Rey", 15, 18), Mention("Old Rey", 22, 29)]
-    names = [Mention("Rey Island", 0, 10), Mention("Rey", 15, 18), Mention("Rey", 26, 29)]
-    kept = outside_longer(aliases, [(name.start, name.end) for name in names])
-    assert kept == aliases[1:]
-    assert without_overlaps(names, kept) == names[:1]
-    assert free_id("a", {"b"}) == "a"
-    assert free_id("a", {"a", "a~2"}) == "a~3"

@@ -6,9 +6,8 @@ import pytest
 
 from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.corpus.types import EmergingEntity
-from stamo.errors import CorpusFormatError, SettingsError, WorkspaceError
+from stamo.errors import CorpusFormatError, WorkspaceError
 from stamo.kb.base import KnowledgeBase
-from stamo.packs.folder import slug
 from stamo.workspace.collect import Collected
 from stamo.workspace.entities import (
     create_workspaces,
@@ -30,7 +29,7 @@ Ada
 
 def write(tmp_path, text, name="entities.csv"):
     path = tmp_path / name
-    path.write_text(text, encoding="utf-8")
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")
     return path
 
 
@@ -86,6 +85,7 @@ def test_two_entities_of_one_name_are_told_apart(tmp_path):
         ("name,folder\nRey,../out\n", "line 2 names the folder"),
         ("name,id\n,Q1\n", "line 2: An emerging entity needs a name"),
         ("name\nRey\0\n", "line 2 cannot be read .holds a zero byte"),
+        ("name\nBeyonc\udce9\n", "not UTF-8"),
     ],
 )
 def test_a_wrong_table_is_one_sentence(tmp_path, text, match):
@@ -104,26 +104,6 @@ def test_all_wrong_lines_are_told_at_once(tmp_path):
     assert "line 3" not in told
     with pytest.raises(CorpusFormatError, match=r"line 11: .* And 3 more lines\.$"):
         read_entity_list(write(tmp_path, "name,aliases\n" + ",x\n" * 13))
-
-
-def test_files_that_are_no_tables(tmp_path):
-    """A missing file and one in another encoding are named."""
-    with pytest.raises(CorpusFormatError, match=r"none\.csv"):
-        read_entity_list(tmp_path / "none.csv")
-    (tmp_path / "latin.csv").write_bytes("name\nBeyoncé\n".encode("latin-1"))
-    with pytest.raises(CorpusFormatError, match="not UTF-8"):
-        read_entity_list(tmp_path / "latin.csv")
-
-
-def test_names_and_identities():
-    """The full name is an alias by default; an id is one printable line."""
-    assert EmergingEntity.named("Rey Skywalker", ["Rey"]).aliases == ("Rey", "Rey Skywalker")
-    assert EmergingEntity.named("Rey (film)").aliases == ("Rey (film)",)
-    assert EmergingEntity.named("Rey", type="person").identity == {"type": "person"}
-    with pytest.raises(SettingsError, match="id of 'Rey'"):
-        EmergingEntity("Rey", ("Rey",), external_id="Q1\n")
-    assert slug("Ångström & Söhne!") == "angstrom-sohne"
-    assert slug("北京") == "北京"
 
 
 FOUND = Collected(30, 40, {}, {}, {}, 30, {"Rey": 40})

@@ -12,7 +12,7 @@ import pytest
 
 from stamo.corpus.types import Corpus, Document, EmergingEntity, Mention
 from stamo.errors import CorpusFormatError, WorkspaceError
-from stamo.workspace.agreement import Check, compare_labellers, find_disputes, list_labels
+from stamo.workspace.desk import list_labels
 from stamo.workspace.labels import (
     EMERGING_CHOICE,
     NONE,
@@ -22,11 +22,13 @@ from stamo.workspace.labels import (
     LabelProgress,
     LabelStore,
     LabelTarget,
+    compare_labellers,
     event_from_json,
     event_to_json,
     explained,
     find_labelled,
 )
+from stamo.workspace.verdict import Check
 
 AT = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
@@ -229,7 +231,7 @@ def test_a_full_disk_leaves_the_labels_readable(store, path):
         (sqlite3.SQLITE_FULL, "disk is full"),
         (sqlite3.SQLITE_READONLY_DIRECTORY, "read-only"),
         (sqlite3.SQLITE_CANTOPEN, "read-only"),
-        (sqlite3.SQLITE_IOERR_WRITE, "disk failed"),
+        (sqlite3.SQLITE_IOERR_WRITE, "disk is full or failed"),
         (sqlite3.SQLITE_BUSY, "Another process"),
         (sqlite3.SQLITE_CORRUPT_INDEX, "damaged"),
         (sqlite3.SQLITE_NOTADB, "damaged"),
@@ -340,16 +342,16 @@ DOCUMENT = Document("d1", "In the evening Rey came back.", (Mention("Rey", 15, 1
 HERE, GONE = LabelTarget("d1", 0, "Rey", 15, 18), LabelTarget("d9", 0, "Rey", 3, 6)
 
 
-def entries(store, checks=None):
-    return list_labels(store.events(), store.current(), {"d1": DOCUMENT}, "Rey Skywalker", checks)
-
-
 def test_the_list_of_labels_tells_what_was_said_before(store):
-    """What holds is the last answer; labels of lost documents are read, but not jumped to."""
+    """What holds is the last answer; it differs where a run that did not see it says otherwise."""
     store.add(HERE, NONE, labeller="Ada", at=AT)
     store.add(HERE, EMERGING_CHOICE, labeller="Bob", at=AT + timedelta(hours=1))
     store.add(GONE, NONE, labeller="Ada", at=AT)
-    gone, entry = entries(store)
+
+    def listed(check):
+        return list_labels(store, {"d1": DOCUMENT}, "Rey Skywalker", {("d1", 15): check})
+
+    gone, entry = listed(Check(0.1, is_entity=False))
     assert (entry.answer, entry.labeller, entry.at) == ("Rey Skywalker", "Bob", "2024-05-01 13:00")
     assert entry.said == (
         "Ada, 2024-05-01 12:00: none of these",
@@ -357,25 +359,11 @@ def test_the_list_of_labels_tells_what_was_said_before(store):
     )
     assert (entry.title, entry.shown.surface, entry.mention) == ("News", "Rey", 0)
     assert (gone.mention, gone.title, gone.shown.surface) == (None, "d9", "Rey")
-    assert entry.matches("SKYWALKER")
-    assert not gone.matches("skywalker")
-
-
-@pytest.mark.parametrize(
-    ("choice", "check", "differs"),
-    [
-        (EMERGING_CHOICE, Check(0.1, False), True),
-        (EMERGING_CHOICE, Check(0.9, True), False),
-        (NONE, Check(0.9, True), True),
-        (SKIP, Check(0.9, True), False),
-        (NONE, None, False),
-    ],
-)
-def test_the_other_labels_may_say_otherwise(store, choice, check, differs):
-    """A label differs where a run that did not see it decides otherwise; a skip never does."""
-    store.add(HERE, choice, labeller="Ada", at=AT)
-    (entry,) = entries(store, None if check is None else {("d1", 15): check})
-    assert entry.differs is differs
+    assert (entry.matches("SKYWALKER"), gone.matches("skywalker")) == (True, False)
+    assert (entry.differs, gone.differs) == (True, False)
+    assert not listed(Check(0.9, is_entity=True))[1].differs
+    store.add(HERE, SKIP, labeller="Bob", at=AT + timedelta(hours=2))
+    assert not any(e.differs for e in listed(Check(0.1, is_entity=True)) if e.choice == SKIP)
 
 
 def test_agreement_beyond_chance_by_hand(store):
@@ -384,8 +372,7 @@ def test_agreement_beyond_chance_by_hand(store):
         for n, answer in enumerate(answers):
             choice = {"y": EMERGING_CHOICE, "n": NONE, "s": SKIP}[answer]
             store.add(target(start=10 * n), choice, labeller=who, at=AT)
-    (pair,) = compare_labellers(store.current_by_labeller())
+    ((pair,), (dispute,)) = compare_labellers(store.current_by_labeller())
     assert (pair.first, pair.second, pair.n, pair.n_same) == ("ada", "bob", 4, 3)
     assert pair.kappa == pytest.approx(0.5)
-    (dispute,) = find_disputes(store.current_by_labeller())
     assert (dispute.start, dispute.answers) == (20, {"ada": NONE, "bob": EMERGING_CHOICE})

@@ -40,7 +40,7 @@ def test_learning_writes_a_pack_and_changes_nothing_else(small, labelled):
     assert pack.entity == small.entity
     assert outcome.path.stat().st_size < 100_000
     history = [SlotRecord.from_json(slot) for slot in pack.history]
-    assert history == [SlotRecord.from_json(record.to_json()) for record in outcome.records]
+    assert history == list(outcome.records)
     assert [record.number for record in history] == list(range(len(history)))
     assert all(record.left_out is not None for record in history)
     assert labelled.status().packs == ("rey.stamo",)
@@ -67,7 +67,7 @@ from tests.workspace.small_world import SmallWorld
 from stamo.workspace import learn
 from stamo.workspace.folder import Workspace
 small = SmallWorld(Path({str(small.folder)!r}))
-learn.write_version = lambda *anything: os.kill(os.getpid(), signal.SIGKILL)
+Workspace.write_pack = lambda *anything: os.kill(os.getpid(), signal.SIGKILL)
 learn.learn_pack(Workspace.open({str(killed.path)!r}), small.kb, small.trained, learn.{settings!r})
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
@@ -136,24 +136,17 @@ def test_missing_documents_or_labels_are_said(small, kb, trained, tmp_path):
         LearnSettings(n_folds=1)
 
 
-def test_folds_share_no_document(labelled, kb, trained):
-    """Each labelled mention is left out once, and never beside one of its own document."""
-    *_, pile = read_material(labelled, kb, trained)
-    folds = make_folds(pile, 4)
-    rows = np.concatenate(folds)
-    assert sorted(rows.tolist()) == np.flatnonzero(pile.labelled).tolist()
-    documents = [set(pile.mentions.documents[fold].tolist()) for fold in folds]
-    assert sum(map(len, documents)) == len(set.union(*documents))
-
-
 @pytest.mark.parametrize("name", ["default", "stamo"])
 def test_a_fold_learns_nothing_from_what_it_leaves_out(labelled, kb, trained, name):
-    """It shares what is frozen with the whole pile, and still sees its own labels only."""
+    """Folds share no document; each sees its own labels only, and shares what is frozen."""
     *_, pile = read_material(labelled, kb, trained)
     method = method_named(name)
     trained.model.with_features(method.features).freeze(pile)
     rest = pile.labelled.copy()
-    rest[make_folds(pile, 2)[0]] = False
+    folds = make_folds(pile, 2)
+    assert sorted(np.concatenate(folds).tolist()) == np.flatnonzero(pile.labelled).tolist()
+    assert not set.intersection(*(set(pile.mentions.documents[fold].tolist()) for fold in folds))
+    rest[folds[0]] = False
     fold = replace(pile, labels=np.where(rest[:, None], pile.labels, 0), labelled=rest)
     shared, alone = (method.learn(one, trained).theta for one in (fold, replace(fold, kept={})))
     for group, values in alone.items():
@@ -165,9 +158,6 @@ def test_a_fold_learns_nothing_from_what_it_leaves_out(labelled, kb, trained, na
     [
         (1, 1.0, 0.0, [1.2, 0.6, -2.0], [True, True, False]),
         (9, 1.0, 0.0, [1.2, 0.6, -2.0], [True, True, False]),
-        (0, 1.0, 0.0, [0.2, -0.4, -1.0], [True, False, False]),
-        (1, 0.0, 0.0, [0.2, -0.4, -1.0], [True, False, False]),
-        (1, 0.5, 0.0, [0.7, 0.1, -1.5], [True, True, False]),
         (1, 0.5, -0.4, [0.3, -0.3, -1.9], [True, False, False]),
     ],
 )

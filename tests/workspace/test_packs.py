@@ -1,7 +1,5 @@
 """What a pack says is what was learned; versions of it are compared with later knowledge."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -10,7 +8,7 @@ from stamo.corpus.types import Corpus, Document, EmergingEntity
 from stamo.errors import UnknownEntityError, WorkspaceError
 from stamo.features.encoder import INSTALLED
 from stamo.features.mentions import Lexicon, flatten
-from stamo.learning.learn import LearnedEntity, entity_numbers, method_named
+from stamo.learning.learn import entity_numbers, method_named
 from stamo.learning.learn import learn as learn_in_memory
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PARTS, score_pack
@@ -18,8 +16,8 @@ from stamo.models.correction import agree, log_odds, margins
 from stamo.packs.pack import SHIFT, EntityPack
 from stamo.workspace.folder import Workspace, open_artifacts, verify_unchanged
 from stamo.workspace.labels import labels_fingerprint
-from stamo.workspace.learn import estimation_pack, read_material
-from stamo.workspace.versions import compare_with_kb
+from stamo.workspace.learn import read_material
+from stamo.workspace.scored import compare_with_kb
 from tests.workspace.small_world import NOON, copy_collected
 
 
@@ -52,18 +50,6 @@ def test_parts_add_up_and_confidence_leaves_the_shift_out(learned, kb, trained):
     np.testing.assert_allclose(scores.probability, expit(scores.odds - shift))
 
 
-def test_a_pack_without_a_correction_links_by_the_model(learned, kb, trained):
-    """Features estimated on the labels, without a correction, link where e* scores highest."""
-    space, _ = learned
-    pack = estimation_pack(space, kb, trained)
-    scores = score(space, pack, kb, trained)
-    best = scores.scores.argmax(axis=1) == scores.scores.shape[1] - 1
-    contested = (scores.candidates >= 0).any(axis=1)  # without a rival the prior decides
-    assert contested.sum() > 20
-    single = scores.parts[:, 0] > 0
-    np.testing.assert_array_equal(best[contested], single[contested])
-
-
 def test_labels_fingerprint_ignores_order_and_people(learned):
     """The same choices give the same fingerprint, whoever made them in whatever order."""
     space, pack = learned[0], learned[1].pack
@@ -71,17 +57,6 @@ def test_labels_fingerprint_ignores_order_and_people(learned):
         events = store.current()
     assert labels_fingerprint(reversed(events)) == pack.labels_fingerprint
     assert labels_fingerprint(events[1:]) != pack.labels_fingerprint
-
-
-def test_a_model_without_relatedness_packs_none(learned, kb, trained):
-    """Where θ̂(e*) has no relatedness, the pack relates its entity to nothing."""
-    space, _ = learned
-    *_, pile = read_material(space, kb, trained)
-    learned = method_named("default").learn(pile, trained)
-    groups = {n: v for n, v in learned.theta.items() if n != "relatedness"}
-    pack = LearnedEntity(**vars(replace(learned, theta=groups)), trained=trained).to_pack()
-    assert len(pack.titles) == len(pack.relatedness)
-    assert not pack.relatedness.any()
 
 
 def test_what_was_learned_in_memory_links_as_a_pack(small, learned, kb, trained):

@@ -16,7 +16,7 @@ from stamo.linking.linker import Linker
 from stamo.workspace.labels import NONE
 from stamo.workspace.learn import LearnSettings, learn_pack
 from stamo.workspace.report import nearest_entities, with_links, write_report
-from stamo.workspace.scored import N_LOST_SHOWN, NOTHING, find_collisions, score_corpus
+from stamo.workspace.scored import NOTHING, find_collisions
 from tests.workspace.small_world import NOON, copy_collected, copy_labelled
 
 FEW = LearnSettings(n_folds=2)
@@ -61,7 +61,7 @@ def test_the_report_is_one_file_that_loads_and_runs_nothing(reported):
 
 
 def test_the_report_says_what_was_learned(small, reported, kb):
-    """Name, aliases, priors, related and nearest entities, slots and fingerprints are there."""
+    """The verdict comes first; aliases, priors, nearest entities and fingerprints are there."""
     text = reported[2].path.read_text()
     pack = reported[1].pack
     assert small.entity.id in text
@@ -72,11 +72,6 @@ def test_the_report_says_what_was_learned(small, reported, kb):
     assert pack.kb_fingerprint in text
     assert "precision on left-out labels" in text
     assert "Collisions" in text
-
-
-def test_the_verdict_comes_first(reported):
-    """The report opens with the verdict that learning gave, word for word."""
-    text = reported[2].path.read_text()
     verdict = reported[1].verdict
     assert reported[2].verdict == verdict
     assert 0 < text.index(str(markup(verdict.sentence))) < text.index('class="cards"')
@@ -111,16 +106,6 @@ def test_the_table_of_confidences_counts_what_link_prints(reported, kb, trained)
     assert abs(high - sum(p >= 0.5 for p in printed)) <= 0.05 * len(printed)
 
 
-def test_the_share_is_that_of_the_pack(reported, kb, trained):
-    """What the verdict counts on the encoded pile is what the pack itself decides."""
-    space, outcome, _ = reported
-    with space.read_labels() as store:
-        labels = store.current()
-    seen = score_corpus(outcome.pack, space.documents.read(), labels, kb, trained)
-    taken = sum(s.linked for s in seen if s.is_free)
-    assert outcome.findings.n_taken == pytest.approx(taken, abs=1)
-
-
 def test_a_served_report_links_into_the_labelling_page(reported):
     """Only then: a file by itself has no page to link to, and no text of a document makes one."""
     text = reported[2].path.read_text()
@@ -133,10 +118,9 @@ def test_a_served_report_links_into_the_labelling_page(reported):
 def test_figures_take_the_colours_of_the_page(reported):
     """No fixed colour is left in the drawings, so that they follow dark mode."""
     drawings = re.findall(r"<svg.*?</svg>", reported[2].path.read_text(), re.DOTALL)
-    assert len(drawings) == 5
+    assert len(drawings) == 2
     assert not any(re.search("#[0-9a-f]{3,6}", svg) for svg in drawings)
     assert sum("threshold 50%" in svg for svg in drawings) == 2
-    assert sum(svg.count("<polyline") for svg in drawings[2:]) == 3 + 1 + 5
     assert drawings[1].count("<rect") == 20
 
 
@@ -172,14 +156,8 @@ def test_the_report_keeps_nobody_out(reported, browser, width, scheme):
     assert (wide <= width, cut) == (True, 0)
 
 
-def test_the_same_workspace_gives_the_same_report(reported, kb, trained, tmp_path):
-    """Nothing in the report depends on when or where it is written."""
-    again = write_report(reported[0], kb, trained, out_path=tmp_path / "other.html")
-    assert again.path.read_bytes() == reported[2].path.read_bytes()
-
-
 def test_a_report_reads_no_text_again(reported, kb, trained, tmp_path, monkeypatch):
-    """What the encoder made of the pile when it was learned is still known."""
+    """What the encoder made of the pile is still known, and the same bytes are written again."""
     real = encoders.encoder_of(encoders.INSTALLED)
 
     class Forgetful:
@@ -256,11 +234,9 @@ def test_collisions_agree_with_linking_twice(small, learned, kb, trained):
     assert {loss.entity: loss.n_lost for loss in found.losses if loss.n_lost} == lost
     assert found.n_unlinked == dropped.total()
     assert {loss.entity: loss.n_unlinked for loss in found.losses if loss.n_unlinked} == dropped
-    assert (found.n_documents, found.n_elsewhere) == (len(texts), 0)
+    assert found.n_documents == len(texts)
     assert sum(loss.n_before for loss in found.losses) == found.n_named
-    examples = [loss.examples for loss in found.losses]
-    assert 0 < max(map(len, examples)) <= N_LOST_SHOWN
-    assert all(shown.surface in pack.entity.aliases for some in examples for shown in some)
-    nothing = find_collisions(linker, pack, [Document("a", "No name here at all.")])
-    assert (nothing.n_named, nothing.n_taken, nothing.losses) == (0, 0, ())
-    assert find_collisions(linker, pack, []).n_documents == 0
+    shown = [one for loss in found.losses for one in loss.examples]
+    assert {one.surface for one in shown} <= set(pack.entity.aliases)
+    assert len(shown) > 0
+    assert find_collisions(linker, pack, [Document("a", "No name here at all.")]).losses == ()

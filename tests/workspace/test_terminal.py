@@ -43,11 +43,19 @@ def test_one_key_is_one_label(label, kb):
     assert choices[2:] == [NONE, SKIP]
 
 
-def test_undo_takes_back_and_asks_again(label):
-    """After undo the same mention is asked first, and only the new choice holds."""
-    _, n, choices = label("1un")
-    assert n == 1
-    assert choices == [NONE]
+@pytest.mark.parametrize(
+    ("keys", "choices", "said"),
+    [
+        ("1un", [NONE], "Undone"),  # the same mention is asked again, and only this choice holds
+        ("u", [], "nothing to undo"),
+        ("x9zq1", [], ""),  # unknown keys are ignored; after q no further key counts
+    ],
+)
+def test_other_keys(label, keys, choices, said):
+    """Undo takes back, q stops, and unknown keys do nothing."""
+    output, n, kept = label(keys)
+    assert (n, kept) == (len(choices), choices)
+    assert said in output
 
 
 def test_a_second_session_goes_on(label):
@@ -55,20 +63,6 @@ def test_a_second_session_goes_on(label):
     label("1")
     _, _, choices = label("n")
     assert choices == [EMERGING_CHOICE, NONE]
-
-
-def test_other_keys_do_nothing_and_q_stops(label):
-    """Unknown keys are ignored; after q no further key counts."""
-    _, n, choices = label("x9zq1")
-    assert n == 0
-    assert choices == []
-
-
-def test_undo_without_a_label_says_so(label):
-    """There is nothing to undo in a new session."""
-    output, n, _ = label("u")
-    assert "nothing to undo" in output
-    assert n == 0
 
 
 def test_the_model_is_quoted_only_after_the_choice(label):
@@ -103,13 +97,9 @@ def test_documents_cannot_steer_the_terminal(small, kb, trained, tmp_path, label
     assert "[red]" in output
 
 
-def test_printable_keeps_joiners_and_lines():
-    """Line breaks and the joiners of Persian stay; everything that steers goes."""
-    assert printable("a\nب\u200cپ\x1b\u202e") == "a\nب\u200cپ��"
-
-
 def test_context_is_cut_between_words():
-    """Half words go, white space becomes one space, and dots show the cut."""
+    """Half words go, white space becomes one space; what steers a terminal goes, joiners stay."""
+    assert printable("a\nب\u200cپ\x1b\u202e") == "a\nب\u200cپ��"
     text = "one two\n\nthree REY four five six"
     assert cut_context(text, 15, 18, 8) == ("… three ", "REY", " four …")
     assert cut_context(text, 15, 18, 99) == ("one two three ", "REY", " four five six")

@@ -35,7 +35,7 @@ def documents(language: str) -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize("language", NAMES)
 def test_a_new_entity_is_linked_beside_its_known_neighbours(language, tmp_path, capsys):
     """Collected, labelled by a table, learned and linked, all in forms of its name."""
-    if language in {"el", "fi"}:
+    if language == "fi":
         pytest.importorskip("snowballstemmer")
     build_wiki(tmp_path, language, (WIKIS | MORE_WIKIS)[language], dimensions=8)
     kb, space, name = tmp_path / language, tmp_path / "ship", NAMES[language]
@@ -69,35 +69,10 @@ def test_a_new_entity_is_linked_beside_its_known_neighbours(language, tmp_path, 
 
 
 LINES = {
-    "de": (
-        "Eisbrechendes Forschungsschiff in der Antarktis",
-        "Das Forschungsschiff {} verließ den Hafen und brach das Eis der Antarktis.",
-        "Nach dem Mittagessen tranken wir Kaffee im Café {} am Markt.",
-    ),
-    "fi": (
-        "jäätä murtava tutkimusalus Etelämantereella",
-        "Tutkimusalus {} lähti satamasta ja mursi Etelämantereen jään.",
-        "Joimme lounaan jälkeen kahvia kahvilassa {} torin reunalla.",
-    ),
-    "tr": (
-        "Antarktika'da buz kıran araştırma gemisi",
-        "Araştırma gemisi {} limandan ayrıldı ve Antarktika buzunu kırdı.",
-        "Öğle yemeğinden sonra {} adlı kafede kahve içtik.",
-    ),
-    "ru": (
-        "научное судно, ломающее лёд Антарктики",
-        "Научное судно {} покинуло порт и ломало лёд Антарктики.",
-        "После обеда мы пили кофе в кафе {} на площади.",
-    ),
     "ko": (
         "남극의 얼음을 깨는 쇄빙 연구선",
         "쇄빙 연구선 {}은 항구를 떠나 남극의 얼음을 깼다.",
         "점심을 먹고 카페 {}에서 커피를 마셨다.",
-    ),
-    "ja": (
-        "南極の氷を砕く研究船",
-        "研究船{}は港を出て南極の氷を砕いた。",
-        "昼食の後カフェ{}でコーヒーを飲んだ。",
     ),
     "zh": (
         "在南极破冰的科考船",
@@ -105,7 +80,7 @@ LINES = {
         "午饭后我们在咖啡馆{}喝咖啡。",
     ),
 }
-NEW = {"ru": "Аврора", "ko": "아라온", "ja": "しらせ", "zh": "雪龙"}
+NEW = {"ko": "아라온", "zh": "雪龙"}
 
 
 @pytest.mark.parametrize("language", LINES)

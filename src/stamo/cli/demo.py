@@ -206,7 +206,7 @@ class _Story:
             f"The world's own answers label again: {progress.n_labelled} "
             f"mentions, of which {progress.n_emerging} mean {escape(workspace.entity.id)}."
         )
-        self.say(f"The advisor chose which ones. {advice.text}")
+        self.say(f"The advisor chose which ones. {advice}")
         return gold
 
     def learn(self, workspace: Workspace, base: Artifacts) -> EntityPack:

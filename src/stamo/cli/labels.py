@@ -93,14 +93,12 @@ def import_(
 
 def agreement(workspace: WorkspacePath, as_json: AsJson = False) -> None:
     """Say how far labellers agree, and on which mentions they do not."""
-    from stamo.workspace.agreement import compare_labellers, find_disputes
     from stamo.workspace.folder import Workspace
-    from stamo.workspace.labels import describe_choice
+    from stamo.workspace.labels import compare_labellers, describe_choice
 
     opened = Workspace.open(workspace)
     with opened.read_labels() as store:
-        labels = store.current_by_labeller()
-    pairs, disputes = compare_labellers(labels), find_disputes(labels)
+        pairs, disputes = compare_labellers(store.current_by_labeller())
     rows: list[tuple[object, ...]] = [
         (f"{p.first}, {p.second}", p.n, p.n_same, "" if p.kappa is None else f"{p.kappa:.2f}")
         for p in pairs

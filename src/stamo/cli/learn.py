@@ -237,7 +237,7 @@ def learned_record(workspace: Workspace, outcome: LearnedPack) -> dict[str, Any]
         "id": workspace.entity.external_id or None,
         "pack": outcome.path,
         "fingerprint": outcome.pack.fingerprint,
-        "labels": workspace.status().labels.n_labelled,
+        "labels": outcome.findings.n_emerging + outcome.findings.n_other,
         "slot": outcome.used_slot,
         "share": record.share,
         **rates,

@@ -117,9 +117,8 @@ def remove(packs: Packs, key: PackKey, as_json: AsJson = False) -> None:
 def versions(workspace: SpacePath, as_json: AsJson = False) -> None:
     """List the versions of a workspace's pack: each one that was learned."""
     from stamo.workspace.folder import Workspace
-    from stamo.workspace.versions import pack_versions
 
-    found = pack_versions(Workspace.open(workspace))
+    found = Workspace.open(workspace).pack_versions()
     rows = [
         (
             version.number,
@@ -142,10 +141,9 @@ def rollback(
 ) -> None:
     """Make an earlier version of a workspace's pack the current one."""
     from stamo.workspace.folder import Workspace
-    from stamo.workspace.versions import restore_version
 
     space = Workspace.open(workspace)
-    pack = restore_version(space, version)
+    pack = space.restore_pack(version)
     record = {"path": space.pack_path, "version": version} | _pack_record(pack)
     show(record, [f"{space.pack_path} is version {version} again."], as_json=as_json)
 
@@ -162,7 +160,7 @@ def graduate(
     """Compare what was learned with a later knowledge base that knows the entity."""
     from stamo.kb.base import KnowledgeBase
     from stamo.packs.pack import EntityPack
-    from stamo.workspace.versions import compare_with_kb
+    from stamo.workspace.scored import compare_with_kb
 
     former = None if learned_with is None else KnowledgeBase.open(learned_with)
     loaded, later = EntityPack.load(pack), KnowledgeBase.open(kb)

@@ -318,7 +318,6 @@ def _learn_again(
     from stamo.cli.learn import learn_view
     from stamo.workspace.learn import last_settings, learn_pack
     from stamo.workspace.scored import compare_packs, load_comparable
-    from stamo.workspace.versions import pack_versions
 
     kb, trained = artifacts.kb, artifacts.trained
     settings = last_settings(space)
@@ -327,9 +326,8 @@ def _learn_again(
     before = load_comparable(space.pack_path, kb, trained.fingerprint)
     with learn_view() as on_progress:
         learned = learn_pack(space, kb, trained, settings, on_progress=on_progress)
-    version = next(v.number for v in pack_versions(space) if v.is_current)
     change = None if before is None else compare_packs(space, before, learned.pack, kb, trained)
-    return version, change, learned.verdict
+    return learned.version, change, learned.verdict
 
 
 def _description(text: str) -> str:

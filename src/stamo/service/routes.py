@@ -25,9 +25,9 @@ from stamo.service.linking import Limits, LinkPool, PackLinker, annotate_nif, ch
 from stamo.service.schemas import ShortText
 from stamo.service.security import REPORT_POLICY, SecuritySettings
 from stamo.workspace import desk as labelling
-from stamo.workspace.agreement import compare_labellers, list_labels
-from stamo.workspace.desk import MissingWorkspaceError
+from stamo.workspace.desk import MissingWorkspaceError, list_labels
 from stamo.workspace.folder import REPORT, Workspace
+from stamo.workspace.labels import compare_labellers
 from stamo.workspace.report import with_links
 from stamo.workspace.verdict import Decision, judge, read_summary
 
@@ -274,11 +274,9 @@ def show_progress(service: The, name: str) -> labelling.LabellingProgress:
 def next_mention(
     service: The, name: str, body: Annotated[schemas.NextIn, Body()]
 ) -> schemas.NextOut:
-    """Keep the next mentions for this client; the model's guess stays hidden."""
+    """Keep the next mention for this client; the model's guess stays hidden."""
     desk = service.desks.open(name)
-    questions = desk.next(body.client, body.n)
-    first = questions[0] if questions else None
-    return schemas.NextOut(question=first, ahead=questions[1:], progress=desk.progress())
+    return schemas.NextOut(question=desk.next(body.client), progress=desk.progress())
 
 
 @router.post(f"{SPACE}/labels", tags=["workspaces"], status_code=201)
@@ -319,13 +317,13 @@ def list_labelled(
     entity = desk.workspace.entity.id
     entries = [
         entry
-        for entry in list_labels(store.events(), store.current(), desk.documents, entity, checks)
+        for entry in list_labels(store, desk.documents, entity, checks)
         if entry.matches(search)
         and answer in ("", entry.answer)
         and who in ("", entry.labeller)
         and (entry.differs or not differs)
     ]
-    agreement = compare_labellers(store.current_by_labeller())
+    agreement, _ = compare_labellers(store.current_by_labeller())
     shown = {"labels": entries[:MOST_LISTED], "n": len(entries), "agreement": agreement}
     return schemas.HistoryOut.model_validate(shown)
 

@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from stamo.discovery.proposals import Proposal
 from stamo.packs.folder import PackEntry
-from stamo.workspace.agreement import LabellerPair
 from stamo.workspace.desk import Guess, LabellingProgress, Question
+from stamo.workspace.labels import LabellerPair
 
 N_SHOWN = 20
 
@@ -33,7 +33,6 @@ class _Out(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
 
-Ahead = Annotated[int, Field(ge=1, le=8)]
 ShortText = Annotated[str, Field(max_length=2000)]
 
 
@@ -179,9 +178,7 @@ class NextIn(_In):
     """Who asks for a mention to label."""
 
     client: Name
-    """Any text that stays the same for one open page; mentions are kept for it."""
-    n: Ahead = 1
-    """How many mentions to keep: the one to show and those that come next."""
+    """Any text that stays the same for one open page; the mention it shows is kept for it."""
 
 
 class OwnPack(_Out):
@@ -213,8 +210,6 @@ class NextOut(_Out):
     """The next mention to label, None when all are labelled or taken."""
 
     question: Question | None
-    ahead: list[Question] = []
-    """Those that come next, kept for this client too."""
     progress: LabellingProgress
 
 

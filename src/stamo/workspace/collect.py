@@ -42,7 +42,7 @@ from stamo.linking.linker import Linker
 from stamo.linking.results import merge_parts
 from stamo.models.store import TrainedModel
 from stamo.workspace.documents import CollectedParts, DocumentParts, free_id
-from stamo.workspace.folder import Workspace
+from stamo.workspace.folder import Workspace, check_origin
 
 LONGER_NAME = "alias only inside longer names"
 COPY = "near-duplicate of a document that was kept"
@@ -112,6 +112,8 @@ class CollectProgress:
 
 
 OnCollect = Callable[[CollectProgress], None]
+_Group = tuple[str, tuple[str, ...], tuple[int, str]]
+"""What one pass reads for: the column of texts, the sources, the last file that was read."""
 
 
 def collect(
@@ -156,14 +158,17 @@ def collect(
     known = {"kb_fingerprint": kb.fingerprint, "model_fingerprint": trained.fingerprint}
     known |= (origin or {}) | {"text_column": settings.text_column}
     with ExitStack() as locks:
-        groups: dict[tuple[str, tuple[str, ...]], list[tuple[Workspace, dict[str, Any]]]] = {}
+        groups: dict[_Group, list[tuple[Workspace, dict[str, Any]]]] = {}
         for workspace in workspaces:
             locks.enter_context(workspace.lock("collect"))
             manifest = CollectedParts() if fresh else workspace.documents.manifest
+            if manifest.state:
+                check_origin(workspace, kb, trained)
             state = _next_state(manifest, workspace.entity.id, given, known)
-            group = (state["text_column"], tuple(state["sources"][state["begun"] :]))
+            left = tuple(state["sources"][state["begun"] :])
+            group = (state["text_column"], left, tuple(state.get("position") or (-1, "")))
             groups.setdefault(group, []).append((workspace, state))
-        if groups and not any(waiting for _, waiting in groups):
+        if groups and not any(left for _, left, _ in groups):
             many = f"all {len(workspaces)} workspaces"
             whose = many if len(workspaces) > 1 else repr(workspaces[0].entity.id)
             raise WorkspaceError(
@@ -178,12 +183,13 @@ def collect(
         choice = LinkerSettings(batch_size=BATCH_SIZE, mentions="detect")
         linker = Linker(kb, trained, settings=choice, extra_aliases=names)
         collected: dict[Path, Collected] = {}
-        for (text_column, waiting), members in groups.items():
+        for group, members in groups.items():
             spaces = [CollectingSpace(*member, names, settings, kb) for member in members]
-            if waiting:
-                files = files_by_group[text_column, waiting]
-                documents = partial(read, stdin=stdin, text_column=text_column)
-                _Pass(spaces, linker, on_progress).run(files, settings.casefold, documents)
+            if group[1]:
+                reader = partial(read, stdin=stdin, text_column=group[0])
+                _Pass(spaces, linker, files_by_group[group], group[2], on_progress).run(
+                    reader, settings.casefold
+                )
             collected |= {space.workspace.path: space.collected() for space in spaces}
         return [collected[workspace.path] for workspace in workspaces]
 
@@ -199,11 +205,6 @@ def _next_state(
                 f"There is nothing to collect from for {name!r}; name documents with --from."
             )
         return {"sources": sources, "begun": 0, **origin}
-    if any(old.get(key) != origin[key] for key in ("kb_fingerprint", "model_fingerprint")):
-        raise WorkspaceError(
-            f"The documents of {name!r} were collected with another knowledge base or model; use "
-            "those, or collect all anew with --fresh."
-        )
     known: list[str] = list(old["sources"])
     begun = int(old.get("begun", 0))
     if not manifest.complete:
@@ -243,13 +244,11 @@ class CollectingSpace:
         self.is_alias = np.array([name in self.aliases for name in names])
         self.matcher = AliasMatcher(self.aliases, casefold=settings.casefold)
         self.forms = find_alias_forms(self.aliases, kb)
-        self.position = tuple(state.get("position") or (-1, ""))
-        """Source and name of the last file that was read to its end."""
         self.documents = DocumentParts(workspace.documents.folder)  # nothing waits in it yet
         self.copies = NearDuplicates()
         self.ids: set[str] = set()
         self.n_by_alias: Counter[str] = Counter()
-        self.n_new = self.n_characters = 0
+        self.n_taken = self.n_new = self.n_characters = 0
         self.waiting: list[tuple[Document, list[Mention]]] = []
         self.skipped = Counter(state.get("skipped", {}))
         self.mended = Counter(state.get("mended", {}))
@@ -259,12 +258,6 @@ class CollectingSpace:
             self.copies.add(document)
             self._count(document)
 
-    def begin(self, counter: SkipCounter, n_handed: int) -> None:
-        """Take documents from here on; what was left out so far is not its own."""
-        self.skipped.subtract(counter.skipped)
-        self.skipped[NO_MENTION] -= n_handed
-        self.mended.subtract(counter.mended)
-
     def take(self, document: Document) -> None:
         """Let a document wait if it holds an alias."""
         mentions = self.matcher.find(document.text)
@@ -272,7 +265,7 @@ class CollectingSpace:
             more = without_overlaps(self.forms.mentions(document.text), mentions)
             mentions = sorted([*mentions, *more], key=lambda m: m.start)
         if mentions:
-            self.skipped[NO_MENTION] -= 1
+            self.n_taken += 1
             self.waiting.append((document, mentions))
             self.n_characters += len(document.text)
 
@@ -296,16 +289,11 @@ class CollectingSpace:
         self, here: tuple[int, str], counter: SkipCounter, n_handed: int, *, complete: bool = False
     ) -> None:
         """Write down what was kept and left out, and how far was read."""
-        self.position = here
-        skipped = Counter(self.skipped)
-        skipped.update(counter.skipped)
-        skipped[NO_MENTION] += n_handed
-        mended = Counter(self.mended)
-        mended.update(counter.mended)
+        skipped = self.skipped + counter.skipped + Counter({NO_MENTION: n_handed - self.n_taken})
         self.state |= {
-            "position": list(self.position),
-            "skipped": dict(+skipped),
-            "mended": dict(+mended),
+            "position": list(here),
+            "skipped": dict(skipped),
+            "mended": dict(self.mended + counter.mended),
             "examples": counter.examples | self.state.get("examples", {}),
         }
         self.documents.append([], state=self.state, complete=complete)
@@ -330,17 +318,26 @@ class CollectingSpace:
 
 
 class _Pass:
-    """One reading of files, from where the first of the workspaces stands to their end."""
+    """One reading of files for workspaces that stand at the same place, to their end."""
 
     def __init__(
-        self, spaces: Sequence[CollectingSpace], linker: Linker, on_progress: OnCollect
+        self,
+        spaces: Sequence[CollectingSpace],
+        linker: Linker,
+        files: Sequence[InputFile],
+        position: tuple[int, str],
+        on_progress: OnCollect,
     ) -> None:
         self.spaces, self.linker, self.on_progress = spaces, linker, on_progress
+        self.left = [file for file in files if (file.source, file.name) > position]
+        self.position = position
         self.counter = SkipCounter()
-        self.n_handed = self.n_bytes = self.n_reported = self.n_total = 0
+        self.n_total = sum(file.size for file in files)
+        self.n_bytes = self.n_total - sum(file.size for file in self.left)
+        self.n_handed = self.n_reported = 0
 
-    def run(self, files: Sequence[InputFile], casefold: bool, read: ReadFiles) -> None:
-        """Read the files to their end; give each document to those whose names it may hold."""
+    def run(self, read: ReadFiles, casefold: bool) -> None:
+        """Read the files; give each document to those whose names it may hold."""
         names = [sorted(space.aliases) for space in self.spaces]
         stems = [space.forms.stems if space.forms else () for space in self.spaces]
         matcher = AliasMatcher(
@@ -349,50 +346,39 @@ class _Pass:
             stems=list(chain.from_iterable(stems)),
         )
         owners = AliasGroups(names, casefold=casefold, stems=stems)
-        first = min(space.position for space in self.spaces)
-        left = [file for file in files if (file.source, file.name) > first]
-        self.n_total = sum(file.size for file in files)
-        self.n_bytes = n_written = self.n_total - sum(file.size for file in left)
+        n_written = self.n_bytes
         between = CHECKPOINT_BYTES * max(1, len(self.spaces) // CHECKPOINT_SPACES)
         for space in self.spaces:  # what is about to be collected is known from here on
             space.documents.append([], state=space.state)
-        asleep, here = list(self.spaces), first
         for file, documents in read(
-            left, matcher=matcher, on_skip=self.counter, on_bytes=self._add_bytes
+            self.left, matcher=matcher, on_skip=self.counter, on_bytes=self._add_bytes
         ):
-            here = (file.source, file.name)
-            for space in [one for one in asleep if one.position < here]:
-                space.begin(self.counter, self.n_handed)
-                asleep.remove(space)
+            self.position = (file.source, file.name)
             for document in documents:
                 self.n_handed += 1
                 for space in map(self.spaces.__getitem__, owners.of(document.text)):
-                    if not space.done and space not in asleep:
+                    if not space.done:
                         space.take(document)
                         if len(space.waiting) >= max(min(space.n_wanted, BATCH_SIZE), 1):
                             self._keep([space])
                             if not space.n_wanted:
-                                space.write(here, self.counter, self.n_handed, complete=True)
+                                self._write([space], complete=True)
                 if all(space.done for space in self.spaces):
                     return
                 if sum(space.n_characters for space in self.spaces) > MAX_WAITING:
                     self._keep(self.spaces)
             if self.n_bytes - n_written >= between:
                 n_written = self.n_bytes
-                self._write([space for space in self.spaces if space not in asleep], here)
-        for space in asleep:
-            space.begin(self.counter, self.n_handed)
-        self._write(self.spaces, here, complete=True)
+                self._write(self.spaces)
+        self._write(self.spaces, complete=True)
+        self._report(share=1.0)
 
-    def _write(
-        self, spaces: Sequence[CollectingSpace], here: tuple[int, str], *, complete: bool = False
-    ) -> None:
+    def _write(self, spaces: Sequence[CollectingSpace], *, complete: bool = False) -> None:
         """Decide on all that waits, and write down that files were read to their end."""
         self._keep(spaces)
         for space in spaces:
             if not space.done:
-                space.write(here, self.counter, self.n_handed, complete=complete)
-        self._report(complete=complete)
+                space.write(self.position, self.counter, self.n_handed, complete=complete)
 
     def _keep(self, spaces: Sequence[CollectingSpace]) -> None:
         keep([space for space in spaces if space.waiting], self.linker)
@@ -403,11 +389,12 @@ class _Pass:
         if self.n_bytes - self.n_reported >= REPORTED_BYTES:
             self._report()
 
-    def _report(self, *, complete: bool = False) -> None:
+    def _report(self, share: float | None = None) -> None:
         self.n_reported = self.n_bytes
         n_kept = sum(len(space.ids) for space in self.spaces)
         n_read = self.n_handed + self.counter.skipped.total()
-        share = 1.0 if complete else min(1.0, self.n_bytes / max(self.n_total, 1))
+        if share is None:
+            share = min(1.0, self.n_bytes / max(self.n_total, 1))
         self.on_progress(CollectProgress(n_kept, n_read, share))
 
 

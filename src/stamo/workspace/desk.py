@@ -1,4 +1,4 @@
-"""The label desk: which mention is asked next, what a person decides, and how it is taken back.
+"""The label desk: what is asked next, what a person decides or takes back, and what was said.
 
 A person in a terminal and several people on pages label at the same desk. A mention that is shown
 is kept for whoever sees it, so that nobody else is asked the same. What is kept lives in memory
@@ -11,10 +11,10 @@ import logging
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import chain
 from pathlib import Path
 
 from stamo.corpus.types import Corpus, Document, LabelKey
@@ -30,28 +30,28 @@ from stamo.workspace.labels import (
     NONE,
     SKIP,
     LabelEvent,
+    LabelPlace,
+    LabelStore,
     LabelTarget,
     describe_choice,
 )
 from stamo.workspace.queue import LabelQueue, open_queue
-from stamo.workspace.wording import count_of, cut_end, cut_start
+from stamo.workspace.verdict import Check, MentionPlace
+from stamo.workspace.wording import Snippet, count_of, cut_context, cut_end, cut_start
 
 logger = logging.getLogger(__name__)
 
+ENTRY_WIDTH = 90
 CONTEXT_CHARACTERS = 1500
 """How much of a document is shown on each side of the mention."""
-ADVISE_EVERY = 2
-"""After how many new labels it is asked again what teaches most."""
 LEASE_SECONDS = 600.0
-"""How long a mention is kept for the person who sees it."""
+"""How long a mention is kept for who sees it."""
 MAX_CHOICES = 40
 MAX_DESKS = 8
 """Desks that stay open, some ten megabytes each; others are opened anew when they are asked for."""
 
 LinkAll = Callable[[Iterable[Document]], Iterable[LinkedDocument]]
 """Links documents with the mentions that they bring."""
-LabelPlace = tuple[str, int, int]
-"""Document, start and end: indices of mentions change when documents are collected anew."""
 
 
 class MissingWorkspaceError(WorkspaceError):
@@ -167,6 +167,80 @@ def known_choices(kb: KnowledgeBase, ids: Sequence[int], surface: str = "") -> t
     return tuple(found)
 
 
+@dataclass(frozen=True, slots=True)
+class LabelEntry:
+    """One labelled mention."""
+
+    document: str
+    mention: int | None
+    """Its index now; None where it is not among the documents any more."""
+    title: str
+    shown: Snippet
+    choice: str
+    answer: str
+    """The choice as people read it."""
+    labeller: str
+    at: str
+    said: tuple[str, ...]
+    """Everything said of it, oldest first: who, when, what."""
+    check: Check | None
+    """None before learning."""
+    differs: bool
+    """Whether the other labels say otherwise."""
+
+    def matches(self, search: str) -> bool:
+        """Say whether a text stands in it, in any case."""
+        where = (self.title, self.document, *self.shown, self.answer, self.labeller)
+        return search.casefold() in "\n".join(where).casefold()
+
+
+def list_labels(
+    store: LabelStore,
+    documents: Mapping[str, Document],
+    entity: str,
+    checks: Mapping[MentionPlace, Check] | None = None,
+) -> list[LabelEntry]:
+    """List what holds now, the newest first, each with all that was said of its mention.
+
+    Args:
+        store: The labels.
+        documents: The collected documents by id.
+        entity: The name of the emerging entity.
+        checks: What runs that did not see a label say of its mention.
+    """
+    said: dict[LabelPlace, list[str]] = defaultdict(list)
+    for event in store.events():
+        answer = describe_choice(event.choice, entity)
+        said[event.target.place].append(f"{event.labeller}, {event.at:%Y-%m-%d %H:%M}: {answer}")
+    entries = []
+    for event in reversed(store.current()):
+        target, document = event.target, documents.get(event.target.document)
+        shown, index = Snippet("", target.surface, ""), None
+        for i, mention in enumerate(document.mentions if document else ()):
+            if document and (mention.start, mention.end) == (target.start, target.end):
+                shown = cut_context(document.text, target.start, target.end, ENTRY_WIDTH)
+                index = i
+        answer = describe_choice(event.choice, entity)
+        check = (checks or {}).get((target.document, target.start))
+        said_otherwise = check is not None and check.is_entity != (answer == entity)
+        entries.append(
+            LabelEntry(
+                document=target.document,
+                mention=index,
+                title=(document.title if document else None) or target.document,
+                shown=shown,
+                choice=event.choice,
+                answer=answer,
+                labeller=event.labeller,
+                at=f"{event.at:%Y-%m-%d %H:%M}",
+                said=tuple(said[target.place]),
+                check=check,
+                differs=said_otherwise and event.choice != SKIP,
+            )
+        )
+    return entries
+
+
 class LabelDesk(Closing):
     """The labelling of one workspace; several threads may use it."""
 
@@ -188,12 +262,11 @@ class LabelDesk(Closing):
         """What the advisor last said of whether more labels help."""
         self._lock = threading.RLock()
         self._version: tuple[int, int, int] | None = None
-        self._places: dict[LabelKey, LabelPlace] = {}
+        self._targets: dict[LabelKey, LabelTarget] = {}
         self._queue: LabelQueue | None = None
-        self._order: list[LabelKey] = []
-        self._n_known = -1
+        self._ordered: tuple[list[LabelEvent], list[LabelKey]] | None = None
         self._choices: dict[str, tuple[Choice, ...]] = {}
-        self._leases: dict[LabelKey, tuple[str, float]] = {}
+        self._held: dict[str, tuple[LabelKey, float]] = {}
 
     def close(self) -> None:
         """Close the labels; all of them are on disk already."""
@@ -203,35 +276,40 @@ class LabelDesk(Closing):
         """Read the documents, where they changed since the last time."""
         version = file_version(self.workspace.documents.folder / DOCUMENTS_MANIFEST)
         with self._lock:
-            if version is not None and version == self._version:
-                return
-            names = self.workspace.entity.aliases
-            self.documents = {document.id: document for document in self.workspace.documents}
-            self._places = {
-                (document.id, index): (document.id, mention.start, mention.end)
-                for document in self.documents.values()
-                for index, mention in enumerate(document.mentions)
-                if mention.surface in names
-            }
-            self._version, self._queue, self._n_known = version, None, -1
+            if version is None or version != self._version:
+                names = self.workspace.entity.aliases
+                self.documents = {document.id: document for document in self.workspace.documents}
+                self._targets = {
+                    (document.id, index): LabelTarget.of(document.id, index, mention)
+                    for document in self.documents.values()
+                    for index, mention in enumerate(document.mentions)
+                    if mention.surface in names
+                }
+                self._version, self._queue, self._ordered = version, None, None
 
-    def next(self, client: str = "", n: int = 1) -> list[Question]:
-        """Return the mentions to ask now: those that this client holds, then the best free ones."""
+    def next(self, client: str = "") -> Question | None:
+        """Return the mention to ask now: the one that this client holds, or the best free one.
+
+        A client holds one mention, for some minutes; None where nothing is left for it.
+        """
         with self._lock:
             self.read()
-            decided, differing = self._decided()
-            self._advise(list(decided.values()))
-            now = time.monotonic()
-            held = {key: lease for key, lease in self._leases.items() if lease[1] > now}
-            own = [key for key, (who, _) in held.items() if who == client]
-            # Where labels of one name in one document differ, every mention of it is asked.
-            order = sorted(self._order, key=lambda key: self._name(key) not in differing)
-            free = (key for key in order if key not in held)
-            open_ = (k for k in (*own, *free) if k in self._places)
-            keys = list(islice((k for k in open_ if self._places[k] not in decided), n))
-            self._leases = {key: lease for key, lease in held.items() if lease[0] != client}
-            self._leases |= {key: (client, now + LEASE_SECONDS) for key in keys}
-            return [self.question(key) for key in keys]
+            events, now = self.store.current(), time.monotonic()
+            decided = {event.target.place for event in events}
+            open_ = {key for key, target in self._targets.items() if target.place not in decided}
+            self._held = {who: held for who, held in self._held.items() if held[1] > now}
+            mine, _ = self._held.pop(client, (None, 0.0))
+            if mine not in open_:
+                taken = {key for key, _ in self._held.values()}
+                differing = _differing(events)
+                free = [k for k in self._order(events) if k in open_ and k not in taken]
+                # Where labels of one name in one document differ, every mention of it is asked.
+                first = (key for key in free if self._targets[key].name in differing)
+                mine = next(chain(first, free), None)
+            if mine is None:
+                return None
+            self._held[client] = (mine, now + LEASE_SECONDS)
+            return self.question(mine)
 
     def question(self, key: LabelKey) -> Question:
         """Return any candidate mention, with its label where it has one.
@@ -241,33 +319,33 @@ class LabelDesk(Closing):
         """
         with self._lock:
             self.read()
-            if key not in self._places:
+            if key not in self._targets:
                 raise MissingWorkspaceError(
                     f"There is no candidate mention {key[1]} in the document {key[0][:80]!r}."
                 )
-            decided, differing = self._decided()
             document, entity = self.documents[key[0]], self.workspace.entity
-            mention, label = document.mentions[key[1]], decided.get(self._places[key])
-            if mention.surface not in self._choices:
-                ids = self.kb.candidates(mention.surface).ids[:MAX_CHOICES].tolist()
-                known = known_choices(self.kb, ids, mention.surface)
+            target, events = self._targets[key], self.store.current()
+            label = next((e for e in events if e.target.place == target.place), None)
+            if target.surface not in self._choices:
+                ids = self.kb.candidates(target.surface).ids[:MAX_CHOICES].tolist()
+                known = known_choices(self.kb, ids, target.surface)
                 others = ", ".join(alias for alias in entity.aliases if alias != entity.id)
                 named = f"The new entity; also called {others}" if others else "The new entity"
                 new = Choice(EMERGING_CHOICE, entity.id, entity.description or named, emerging=True)
                 # Always first: the same key means the new entity from the first mention on.
-                self._choices[mention.surface] = (new, *known)
+                self._choices[target.surface] = (new, *known)
             return Question(
                 document=document.id,
                 mention=key[1],
                 title=document.title,
-                start=mention.start,
-                end=mention.end,
-                before=cut_start(document.text[: mention.start], CONTEXT_CHARACTERS),
-                surface=document.text[mention.start : mention.end],
-                after=cut_end(document.text[mention.end :], CONTEXT_CHARACTERS),
-                choices=self._choices[mention.surface],
-                n_same=sum(m.surface == mention.surface for m in document.mentions),
-                differ=self._name(key) in differing,
+                start=target.start,
+                end=target.end,
+                before=cut_start(document.text[: target.start], CONTEXT_CHARACTERS),
+                surface=document.text[target.start : target.end],
+                after=cut_end(document.text[target.end :], CONTEXT_CHARACTERS),
+                choices=self._choices[target.surface],
+                n_same=sum(m.surface == target.surface for m in document.mentions),
+                differ=target.name in _differing(events),
                 label=None if label is None else describe_choice(label.choice, entity.id),
                 labelled_by="" if label is None else label.labeller,
             )
@@ -281,7 +359,7 @@ class LabelDesk(Closing):
             key: The mention.
             choice: One of the question's choices, another title, `@none` or `@skip`.
             who: The person.
-            client: Where the person sees it, see `next`.
+            client: Who holds the mention, see `next`.
             change: Whether the mention may have a label already.
 
         Returns:
@@ -293,9 +371,9 @@ class LabelDesk(Closing):
             CorpusFormatError: The choice is no entity.
         """
         with self._lock:
-            question = self.question(key)
-            holder, until = self._leases.get(key, (client, 0.0))
-            if holder != client and until > time.monotonic():
+            question, now = self.question(key), time.monotonic()
+            others = (held for holder, held in self._held.items() if holder != client)
+            if any(held == key and until > now for held, until in others):
                 raise WorkspaceError(
                     "Somebody else is labelling this mention now; go on with the next one."
                 )
@@ -307,14 +385,11 @@ class LabelDesk(Closing):
                     f"{choice[:80]!r} is no choice for this mention; take one of those that "
                     "came with it, or another entity of the knowledge base."
                 )
-            mention = self.documents[key[0]].mentions[key[1]]
-            target = LabelTarget.of(key[0], key[1], mention)
-            self.store.add(target, choice, labeller=who, at=datetime.now(UTC))
-            self._leases.pop(key, None)
+            self.store.add(self._targets[key], choice, labeller=who, at=datetime.now(UTC))
             events = self.store.current()
             n = sum(event.choice != SKIP for event in events)
             if self._queue is not None and n >= N_LABELS and n % 5 == 0:
-                self.advice = self._queue.advise(events).text
+                self.advice = self._queue.advise(events)
         return None if choice == SKIP else self._guess(key)
 
     def undo(self, *, who: str, client: str = "") -> LabelEvent | None:
@@ -322,13 +397,9 @@ class LabelDesk(Closing):
         with self._lock:
             self.read()
             event = self.store.undo(labeller=who, at=datetime.now(UTC))
-            if event is not None:
-                self._n_known = -1  # it is to be asked again, by others too
-                for key, place in self._places.items():
-                    if place == _place(event):
-                        until = time.monotonic() + LEASE_SECONDS
-                        self._leases.pop(key, None)
-                        self._leases = {key: (client, until), **self._leases}
+            for key, target in self._targets.items():
+                if event is not None and target.place == event.target.place:
+                    self._held[client] = (key, time.monotonic() + LEASE_SECONDS)
             return event
 
     def progress(self) -> LabellingProgress:
@@ -336,27 +407,14 @@ class LabelDesk(Closing):
         counted = labelling_progress(self.workspace)
         return replace(counted, advice=counted.advice or self.advice)
 
-    def _advise(self, events: list[LabelEvent]) -> None:
-        """Order the mentions anew where enough labels came since the last time."""
-        if self._n_known >= 0 and abs(len(events) - self._n_known) < ADVISE_EVERY:
-            return
-        if self._queue is None and self._places:
-            corpus = Corpus(tuple(self.documents.values()))
-            self._queue = open_queue(self.workspace, corpus, self.kb, self._trained)
-        self._order = [] if self._queue is None else self._queue.order(events)
-        self._n_known = len(events)
-
-    def _decided(self) -> tuple[dict[LabelPlace, LabelEvent], set[tuple[str, str]]]:
-        """Return the labels and skips by place, and the names whose labels differ, by document."""
-        decided, said = {}, defaultdict(set)
-        for event in self.store.current():
-            decided[_place(event)] = event
-            if event.choice != SKIP:
-                said[event.target.document, event.target.surface].add(event.choice)
-        return decided, {name for name, choices in said.items() if len(choices) > 1}
-
-    def _name(self, key: LabelKey) -> tuple[str, str]:
-        return key[0], self.documents[key[0]].mentions[key[1]].surface
+    def _order(self, events: list[LabelEvent]) -> list[LabelKey]:
+        """Return the open mentions, those first that teach most as things are now."""
+        if self._ordered is None or self._ordered[0] != events:
+            if self._queue is None and self._targets:
+                corpus = Corpus(tuple(self.documents.values()))
+                self._queue = open_queue(self.workspace, corpus, self.kb, self._trained)
+            self._ordered = (events, [] if self._queue is None else self._queue.order(events))
+        return self._ordered[1]
 
     def _guess(self, key: LabelKey) -> Guess | None:
         try:
@@ -374,6 +432,15 @@ class LabelDesk(Closing):
         # With an earlier pack of the entity in use, the model may know it already.
         choice = EMERGING_CHOICE if found.entity == self.workspace.entity.id else found.entity
         return Guess(choice, found.entity, round(found.confidence, 4))
+
+
+def _differing(events: Iterable[LabelEvent]) -> set[tuple[str, str]]:
+    """Return the names, with their documents, that have labels which differ."""
+    said = defaultdict(set)
+    for event in events:
+        if event.choice != SKIP:
+            said[event.target.name].add(event.choice)
+    return {name for name, choices in said.items() if len(choices) > 1}
 
 
 class Desks(Closing):
@@ -421,7 +488,3 @@ class Desks(Closing):
             for desk in self._desks.values():
                 desk.close()
             self._desks.clear()
-
-
-def _place(event: LabelEvent) -> LabelPlace:
-    return event.target.document, event.target.start, event.target.end

@@ -8,6 +8,7 @@ next collecting overwrites them.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -22,11 +23,9 @@ from stamo.corpus.formats import document_from_json, document_to_json, parse_jso
 from stamo.corpus.types import Corpus, Document
 from stamo.errors import CorpusFormatError, WorkspaceError
 from stamo.system.files import read_json, to_json, write_atomic
-from stamo.system.streams import read_line_blocks
 
 DOCUMENTS_VERSION = 1
 DOCUMENTS_MANIFEST = "documents.json"
-MAX_STORED_LINE = 256_000_000
 
 _digest = partial(hashlib.blake2b, digest_size=16)
 
@@ -50,24 +49,17 @@ class CollectedParts:
     state: Mapping[str, Any] = field(default_factory=dict)
     """Whatever the collector needs to go on (plain JSON values)."""
     complete: bool = False
-
-    @property
-    def n_documents(self) -> int:
-        """Return how many documents all parts hold."""
-        return sum(part.n_documents for part in self.parts)
-
-    @property
-    def n_mentions(self) -> int:
-        """Return how many candidate mentions all parts hold."""
-        return sum(part.n_mentions for part in self.parts)
+    n_documents: int = 0
+    n_mentions: int = 0
+    """Candidate mentions of all documents."""
 
 
+@dataclass
 class DocumentParts:
     """The documents in one folder; iterating reads them from disk in the order they came."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._waiting: list[PartFile] = []
+    folder: Path
+    _waiting: list[PartFile] = field(default_factory=list)
 
     @property
     def manifest(self) -> CollectedParts:
@@ -82,17 +74,9 @@ class DocumentParts:
                     f"{path} has the format version {value['version']!r}; this release reads "
                     f"version {DOCUMENTS_VERSION}: collect again."
                 )
-            state = dict(value["state"])
-            for name in ("kb", "model", "kb_fingerprint", "model_fingerprint"):
-                if not isinstance(state.get(name, ""), str):
-                    raise TypeError(f"{name} is {str(state[name])[:80]}")
             parts = tuple(PartFile(**part) for part in value["parts"])
-            for part in parts:
-                names, counts = (part.name, part.digest), (part.n_documents, part.n_mentions)
-                are_counts = all(type(n) is int and 0 <= n < 1 << 31 for n in counts)
-                if not (are_counts and all(isinstance(name, str) for name in names)):
-                    raise TypeError(f"a part is {str(part)[:80]}")
-            return CollectedParts(parts, state, bool(value["complete"]))
+            counts = [sum(p.n_documents for p in parts), sum(p.n_mentions for p in parts)]
+            return CollectedParts(parts, dict(value["state"]), bool(value["complete"]), *counts)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise WorkspaceError(
                 f"{path} is not as it was written ({error}); collect again."
@@ -111,7 +95,7 @@ class DocumentParts:
         in one step.
         """
         self.folder.mkdir(exist_ok=True)
-        parts = (*self.manifest.parts, *self._waiting)
+        parts = [*self.manifest.parts, *self._waiting]
         if documents:
             # The number names the file, never anything that a document says.
             name = f"{len(parts):05d}.jsonl.zst"
@@ -121,17 +105,18 @@ class DocumentParts:
             n_mentions = sum(m.entity is None for d in documents for m in d.mentions)
             part = PartFile(name, _digest(data).hexdigest(), len(documents), n_mentions)
             self._waiting.append(part)
-            parts = (*parts, part)
+            parts.append(part)
         if state is not None:
-            self._write(CollectedParts(parts, dict(state), complete))
+            self._write(parts, state, complete)
 
     def clear(self) -> None:
         """Forget all documents, to collect anew."""
         if self.folder.exists():
-            self._write(CollectedParts())
+            self._write([], {}, complete=False)
 
-    def _write(self, manifest: CollectedParts) -> None:
-        data = to_json({"version": DOCUMENTS_VERSION} | asdict(manifest))
+    def _write(self, parts: list[PartFile], state: Mapping[str, Any], complete: bool) -> None:
+        value = {"parts": [asdict(part) for part in parts], "state": state, "complete": complete}
+        data = to_json({"version": DOCUMENTS_VERSION} | value)
         write_atomic(self.folder / DOCUMENTS_MANIFEST, data)
         self._waiting = []
 
@@ -154,17 +139,13 @@ class DocumentParts:
                 raise WorkspaceError(f"{path} was changed or damaged; collect again.")
             try:
                 # Unpacked line by line, however much all of them are.
-                with zstandard.ZstdDecompressor().stream_reader(data) as reader:
-                    blocks = iter(partial(reader.read, 1 << 20), b"")
-                    for block in read_line_blocks(blocks, MAX_STORED_LINE, _refuse_long):
-                        for line in filter(None, block.split(b"\n")):
-                            yield document_from_json(parse_json(line.decode()), part.name)
+                with zstandard.open(
+                    io.BytesIO(data), "rt", encoding="utf-8", newline="\n"
+                ) as lines:
+                    for line in lines:
+                        yield document_from_json(parse_json(line), part.name)
             except (CorpusFormatError, ValueError, zstandard.ZstdError) as error:
                 raise WorkspaceError(f"{path} holds no documents ({error}).") from error
-
-
-def _refuse_long() -> None:
-    raise CorpusFormatError(f"a line has more than {MAX_STORED_LINE:,} bytes")
 
 
 def free_id(name: str, taken: Container[str], sign: str = "~") -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -37,58 +38,50 @@ FEW_MENTIONS = 20
 
 def name_warnings(entity: EmergingEntity, kb: KnowledgeBase) -> list[str]:
     """Compare a new entity with what the knowledge base knows; return sentences to consider."""
-    lines = _already_there(entity, kb)
+    lines = []
+    found, how, own = -1, f"with the id {entity.external_id}", entity.external_id
+    if own:
+        (found,) = kb.entities_with_ids([own]).tolist()
+    if found < 0:
+        with suppress(UnknownEntityError):
+            found, how = kb.entity_id(entity.id), "by this name"
+    other = kb.external_ids([found])[0] if found >= 0 and own else ""
+    if found >= 0 and other and other != own:
+        lines.append(
+            f"{kb.name} has {kb.title(found)!r} with the id {other}; the new one is told apart by "
+            f"its id {own}."
+        )
+    elif found >= 0:
+        n = count_of(int(kb.entity_counts[found]), "link")
+        lines.append(
+            f"{kb.name} seems to hold the entity already {how}: {kb.title(found)!r}, {n}; see "
+            "`stamo show` before you teach it anew."
+        )
     for alias in entity.aliases:
         number = kb.alias_id(alias)
-        if _is_everywhere(alias, number, kb):
+        n_articles = int(kb.alias_documents[number]) if number >= 0 else 0
+        share = n_articles / max(kb.n_documents, 1)
+        is_word = False
+        if kb.dimensions and not n_articles:  # built without vectors, it has no words
+            (word,) = kb.word_ids([alias.lower()]).tolist()
+            is_word = word >= 0 and int(kb.word_counts[word]) > kb.n_documents
+        if is_word:
             lines.append(
                 f"{alias!r} is a common word of {kb.name}; it will flood the pile: leave it out or "
                 "take a longer alias."
             )
         elif number < 0 or not len(kb.candidates(alias).ids):
-            # The name of an entity is new where the entity is.
-            if alias != entity.id:
+            if alias != entity.id:  # the name of an entity is new where the entity is
                 lines.append(
                     f"No entity of {kb.name} is called {alias!r}; all its mentions will be taken "
                     "for the new entity or for none."
                 )
-        else:
-            share = int(kb.alias_documents[number]) / max(kb.n_documents, 1)
-            if share > FLOOD_SHARE and float(kb.link_probability[number]) < LEAST_LINKED:
-                lines.append(
-                    f"{alias!r} stands in {share:.0%} of the articles of {kb.name} and is hardly "
-                    "ever a name; it will flood the pile: leave it out or take a longer alias."
-                )
+        elif share > FLOOD_SHARE and float(kb.link_probability[number]) < LEAST_LINKED:
+            lines.append(
+                f"{alias!r} stands in {share:.0%} of the articles of {kb.name} and is hardly ever "
+                "a name; it will flood the pile: leave it out or take a longer alias."
+            )
     return lines
-
-
-def _is_everywhere(alias: str, number: int, kb: KnowledgeBase) -> bool:
-    """Tell whether a name is not counted, and as a word stands in every article on average."""
-    if not kb.dimensions or (number >= 0 and kb.alias_documents[number]):
-        return False  # built without vectors, it has no words
-    (word,) = kb.word_ids([alias.lower()]).tolist()
-    return word >= 0 and int(kb.word_counts[word]) > kb.n_documents
-
-
-def _already_there(entity: EmergingEntity, kb: KnowledgeBase) -> list[str]:
-    found, how = -1, f"with the id {entity.external_id}"
-    if entity.external_id:
-        (found,) = kb.entities_with_ids([entity.external_id]).tolist()
-    if found < 0:
-        try:
-            found, how = kb.entity_id(entity.id), "by this name"
-        except UnknownEntityError:
-            return []
-        if entity.external_id and (other := kb.external_ids([found])[0]):
-            return [
-                f"{kb.name} has {kb.title(found)!r} with the id {other}; the new one is told apart "
-                f"by its id {entity.external_id}."
-            ]
-    n = count_of(int(kb.entity_counts[found]), "link")
-    return [
-        f"{kb.name} seems to hold the entity already {how}: {kb.title(found)!r}, {n}; see "
-        "`stamo show` before you teach it anew."
-    ]
 
 
 def pile_warnings(entity: EmergingEntity, collected: Collected) -> list[str]:
@@ -206,17 +199,20 @@ def create_workspaces(
             made then.
     """
     folder = Path(root)
-    held = {_key(w.entity): w for w in map(Workspace.open, workspace_folders(folder))}
+    opened = map(Workspace.open, workspace_folders(folder))
+    held = {(space.entity.id, space.entity.external_id): space for space in opened}
     taken = {path.name.casefold() for path in folder.iterdir()} if folder.is_dir() else set()
     plan: dict[tuple[str, str], tuple[str, EmergingEntity]] = {}
+    there: list[Workspace] = []
     for one in listed:
-        key = _key(one.entity)
+        key = (one.entity.id, one.entity.external_id)
         if key in plan:
             raise WorkspaceError(
                 f"Line {one.line} declares {one.entity.id!r} again; give two entities of one name "
                 "different ids."
             )
         if key in held:
+            there.append(held[key])
             continue
         if one.folder.casefold() in taken:
             raise WorkspaceError(
@@ -229,11 +225,7 @@ def create_workspaces(
         Workspace.create(folder / name, entity, created_by=created_by, at=at)
         for name, entity in plan.values()
     ]
-    return made, [held[_key(one.entity)] for one in listed if _key(one.entity) in held]
-
-
-def _key(entity: EmergingEntity) -> tuple[str, str]:
-    return entity.id, entity.external_id
+    return made, there
 
 
 def free_folder(entity: EmergingEntity, taken: set[str]) -> str:

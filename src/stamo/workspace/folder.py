@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Literal
 
 from stamo.corpus.types import Corpus, EmergingEntity
-from stamo.errors import ArtifactMismatchError, PackError, SettingsError, WorkspaceError
+from stamo.errors import PackError, SettingsError, WorkspaceError
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel, load_model, without_training
-from stamo.packs.pack import PACK_SUFFIX, EntityPack
+from stamo.packs.pack import PACK_SUFFIX, EntityPack, read_bytes
 from stamo.system.files import read_json, sweep, to_json, try_lock, write_atomic
 from stamo.workspace.documents import DocumentParts
 from stamo.workspace.labels import LabelEvent, LabelProgress, LabelStore, labels_fingerprint
@@ -82,24 +82,30 @@ def open_artifacts(
     return Artifacts(kb, trained, kb_path, model_path)
 
 
+def check_origin(workspace: Workspace, kb: KnowledgeBase, trained: TrainedModel) -> None:
+    """Refuse another knowledge base or model than those that the documents were linked with."""
+    state = workspace.documents.manifest.state
+    given = {"kb_fingerprint": kb.fingerprint, "model_fingerprint": trained.fingerprint}
+    if any(state.get(name, given[name]) != given[name] for name in given):
+        raise WorkspaceError(
+            f"The documents of {workspace.entity.id!r} were collected with another knowledge base "
+            "or model; use those, or collect all anew with --fresh."
+        )
+
+
 def read_corpus(workspace: Workspace, kb: KnowledgeBase, trained: TrainedModel) -> Corpus:
     """Read the documents; refuse those that were linked with other artifacts.
 
     Raises:
         WorkspaceError: Nothing is collected yet, or with another knowledge base or model.
     """
-    manifest = workspace.documents.manifest
-    if not manifest.n_documents:
+    check_origin(workspace, kb, trained)
+    corpus = workspace.documents.read()
+    if not len(corpus):
         raise WorkspaceError(
             f"No documents are collected for {workspace.entity.id!r} yet; collect some first."
         )
-    given = {"kb_fingerprint": kb.fingerprint, "model_fingerprint": trained.fingerprint}
-    if any(manifest.state.get(name, given[name]) != given[name] for name in given):
-        raise WorkspaceError(
-            "The documents were collected with another knowledge base or model; use those, or "
-            "collect all anew with --fresh."
-        )
-    return workspace.documents.read()
+    return corpus
 
 
 def verify_unchanged(workspaces: Sequence[Workspace], artifacts: Artifacts) -> dict[str, str]:
@@ -111,27 +117,20 @@ def verify_unchanged(workspaces: Sequence[Workspace], artifacts: Artifacts) -> d
         The fingerprints, by "kb" and "model".
 
     Raises:
-        ArtifactMismatchError: One of them changed.
+        WorkspaceError: One of them changed.
         KnowledgeBaseError: A file of the knowledge base does not match its own manifest.
     """
     artifacts.kb.manifest.verify(artifacts.kb.path)
-    found = {"kb": artifacts.kb.fingerprint, "model": artifacts.trained.fingerprint}
     for space in workspaces:
-        state = space.documents.manifest.state
-        for name, fingerprint in found.items():
-            expected = state.get(f"{name}_fingerprint", fingerprint)
-            if expected != fingerprint:
-                raise ArtifactMismatchError(
-                    f"The {name} is {fingerprint[:12]}, but the documents of {str(space.path)!r} "
-                    f"were collected with {expected[:12]}; use that one."
-                )
-    return found
+        check_origin(space, artifacts.kb, artifacts.trained)
+    return {"kb": artifacts.kb.fingerprint, "model": artifacts.trained.fingerprint}
 
 
 FORMAT = "stamo-workspace"
 VERSION = 2
 N_LABELS = 20
 REPORT = "report.html"
+VERSIONS = "versions"
 DAMAGED = "damaged"
 
 LockedTask = Literal["collect", "learn"]
@@ -166,6 +165,19 @@ class Status:
     def n_left(self) -> int:
         """Return how many candidate mentions are neither labelled nor skipped."""
         return max(self.n_mentions - self.labels.n_labelled - self.labels.n_skipped, 0)
+
+
+@dataclass(frozen=True)
+class PackVersion:
+    """A pack that was learned once."""
+
+    number: int
+    path: Path
+    written_at: datetime
+    fingerprint: str
+    is_current: bool
+    description: str
+    problem: str = ""
 
 
 @dataclass(repr=False)
@@ -237,10 +249,6 @@ class Workspace:
                     f"The folder {str(folder)!r} holds other files; choose a new or an empty one."
                 )
             write_atomic(folder / "entity.json", to_json(description), is_new=True)
-        except FileExistsError as error:
-            raise WorkspaceError(
-                f"{str(folder)!r} exists already; choose another folder."
-            ) from error
         except OSError as error:
             raise WorkspaceError(
                 f"The folder {str(folder)!r} cannot be made ({error.strerror}); choose another one."
@@ -313,7 +321,11 @@ class Workspace:
         """
         descriptor = os.open(self.path / f".{task}.lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            if not _locks(descriptor, fcntl.LOCK_EX):
+            is_free = try_lock(descriptor)
+            if not is_free:  # who only looks holds it for an instant
+                time.sleep(0.05)
+                is_free = try_lock(descriptor)
+            if not is_free:
                 raise WorkspaceError(
                     f"Another process runs {task!r} in {str(self.path)!r}; wait until it has ended."
                 )
@@ -330,7 +342,7 @@ class Workspace:
         except FileNotFoundError:
             return False
         try:
-            return not _locks(descriptor, fcntl.LOCK_SH)
+            return not try_lock(descriptor, fcntl.LOCK_SH)
         finally:
             os.close(descriptor)
 
@@ -372,13 +384,63 @@ class Workspace:
                 stage, step = doing, f"Another process is {doing}; wait until it has ended."
         return replace(status, next_step=step, stage=stage)
 
+    def write_pack(self, data: bytes) -> int:
+        """Write a pack as the current one, and keep it as a version; return the version's number.
 
-def _locks(descriptor: int, kind: int) -> bool:
-    """Try to lock an open file; who only looks holds it for an instant, so once again."""
-    if not try_lock(descriptor, kind):
-        time.sleep(0.05)
-        return try_lock(descriptor, kind)
-    return True
+        The same bytes as an earlier version are that version.
+        """
+        folder = self.packs_dir / VERSIONS
+        folder.mkdir(parents=True, exist_ok=True)
+        sweep(folder)
+        paths = self._version_paths()
+        number = next((n for n, path in paths.items() if read_bytes(path) == data), None)
+        if number is None:
+            number = max(paths, default=0) + 1
+            write_atomic(folder / f"{number:05d}{PACK_SUFFIX}", data)
+        write_atomic(self.pack_path, data)
+        return number
+
+    def pack_versions(self) -> list[PackVersion]:
+        """List the packs that were learned, the oldest first."""
+        current = read_bytes(self.pack_path) if self.pack_path.exists() else b""
+        versions = []
+        for number, path in self._version_paths().items():
+            at, data = datetime.fromtimestamp(path.stat().st_mtime, UTC), read_bytes(path)
+            fingerprint = description = problem = ""
+            try:
+                pack = EntityPack.from_bytes(data, path.name)
+                fingerprint, description = pack.fingerprint, pack.description
+            except PackError as error:
+                problem = str(error)
+            version = (number, path, at, fingerprint, data == current, description, problem)
+            versions.append(PackVersion(*version))
+        return versions
+
+    def restore_pack(self, number: int) -> EntityPack:
+        """Make an earlier version the current pack.
+
+        Raises:
+            WorkspaceError: There is no such version.
+            PackError: Its file is damaged.
+        """
+        with self.lock("learn"):
+            paths = self._version_paths()
+            if number not in paths:
+                there = ", ".join(map(str, paths)) or "none yet"
+                raise WorkspaceError(
+                    f"There is no version {number} of the pack in {str(self.path)!r}; there are: "
+                    f"{there}."
+                )
+            data = read_bytes(paths[number])
+            pack = EntityPack.from_bytes(data, paths[number].name)
+            write_atomic(self.pack_path, data)
+            return pack
+
+    def _version_paths(self) -> dict[int, Path]:
+        """Return the file of each version by its number, the oldest first."""
+        paths = sorted((self.packs_dir / VERSIONS).glob(f"*{PACK_SUFFIX}"))
+        path_by_stem = {path.name.removesuffix(PACK_SUFFIX): path for path in paths}
+        return {int(stem): path for stem, path in path_by_stem.items() if stem.isdecimal()}
 
 
 def workspace_folders(root: str | Path) -> list[Path]:

@@ -16,10 +16,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -46,20 +44,10 @@ LOG, TABLE, TASKS = "jsonl", "csv", "label-studio"
 MARKS = (EMERGING_CHOICE, NONE, SKIP)
 NEEDED = ("document", "start", "end", "choice")
 COLUMNS = ("document", "mention", "surface", "start", "end", "choice", "labeller", "at")
-_BETWEEN = re.compile(r"[\s,]*")
 _Record = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignLabel:
-    """What a file says of a mention."""
-
-    target: LabelTarget
-    choice: str
-    labeller: str
-    at: datetime
-    since: datetime
-    """When the file first may have said so; what the log says later is known already."""
+_Said = tuple[LabelEvent, datetime]
+"""What a file says of a mention, and when it first may have said so: what the log says later is
+known already."""
 
 
 def export_labels(
@@ -75,8 +63,8 @@ def export_labels(
             are listed in the task's data, for people to label in Label Studio.
     """
     if form == LOG:
-        events = map(event_to_json, store.events())
-        return "".join(json.dumps(event, ensure_ascii=False) + "\n" for event in events)
+        records = map(event_to_json, store.events())
+        return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
     if form == TABLE:
         file = io.StringIO(newline="")
         writer = csv.writer(file)
@@ -87,9 +75,12 @@ def export_labels(
             cells = (row[name] for name in COLUMNS)
             writer.writerow([cell if cell in MARKS else inert_cell(cell) for cell in cells])
         return file.getvalue()
-    events_of, labels_of = (
-        _by_document(events) for events in (store.events(), store.current_by_labeller())
-    )
+    events_of: dict[str, list[LabelEvent]] = defaultdict(list)
+    labels_of: dict[str, list[LabelEvent]] = defaultdict(list)
+    for event in store.events():
+        events_of[event.target.document].append(event)
+    for event in store.current_by_labeller():
+        labels_of[event.target.document].append(event)
     by_id = {document.id: document for document in documents}
     # Events of documents that are not there any more still belong to the log.
     by_id |= {id: Document(id, "") for id in events_of if id not in by_id}
@@ -133,7 +124,7 @@ def import_labels(
     tasks = parse_json(text)
     by_text = {document.text: document for document in by_id.values()}
     events: list[LabelEvent] = []
-    choices: list[ForeignLabel] = []
+    choices: list[_Said] = []
     for number, task in enumerate(tasks if isinstance(tasks, list) else [tasks], start=1):
         try:
             data = _expect(task, "data", dict, "a task")
@@ -141,10 +132,7 @@ def import_labels(
             document = by_id.get(data.get("document_id", "")) or by_text.get(data.get("text", ""))
             choices += _read_choices(task, data, document, labeller, at)
         except (CorpusFormatError, TypeError) as error:
-            line = _line_of_task(text, number)
-            raise CorpusFormatError(
-                f"Task {number} (line {line}) cannot be imported: {error}"
-            ) from error
+            raise CorpusFormatError(f"Task {number} cannot be imported: {error}") from error
     with store.together():
         return store.merge(events) + add_changes(store, choices)
 
@@ -170,28 +158,24 @@ def detect_form(text: str) -> str:
     )
 
 
-def add_changes(store: LabelStore, labels: Iterable[ForeignLabel]) -> int:
+def add_changes(store: LabelStore, labels: Iterable[_Said]) -> int:
     """Add each label that differs from what holds; return how many, all of them or none.
 
     An old file does not bring back what was changed or undone here since.
     """
     with store.together():
-        holds = {_place(e.labeller, e.target): e.choice for e in store.current_by_labeller()}
-        said = {(_place(e.labeller, e.target), e.choice): e.at for e in store.events()}
+        holds = {(e.labeller, e.target.place): e.choice for e in store.current_by_labeller()}
+        said = {(e.labeller, e.target.place, e.choice): e.at for e in store.events()}
         n_changes = 0
-        for label in labels:
-            place, choice = _place(label.labeller, label.target), store.kept_as(label.choice)
-            last_said = said.get((place, choice))
-            is_known = last_said is not None and last_said >= label.since
-            if holds.get(place) != choice and not is_known:
-                store.add(label.target, choice, labeller=label.labeller, at=label.at)
-                holds[place] = choice
+        for label, since in labels:
+            who, place, choice = label.labeller, label.target.place, store.kept_as(label.choice)
+            last_said = said.get((who, place, choice))
+            is_known = last_said is not None and last_said >= since
+            if holds.get((who, place)) != choice and not is_known:
+                store.add(label.target, choice, labeller=who, at=label.at)
+                holds[who, place] = choice
                 n_changes += 1
         return n_changes
-
-
-def _place(labeller: str, target: LabelTarget) -> tuple[str, str, int, int]:
-    return labeller, target.document, target.start, target.end
 
 
 def _read_log(text: str) -> Iterator[LabelEvent]:
@@ -205,7 +189,7 @@ def _read_log(text: str) -> Iterator[LabelEvent]:
 
 def _read_table(
     text: str, documents: Mapping[str, Document], labeller: str, at: datetime
-) -> Iterator[ForeignLabel]:
+) -> Iterator[_Said]:
     """Read a table: ours, or any with the columns document, start, end and choice."""
     number = 1
     try:
@@ -236,11 +220,9 @@ def _read_table(
                     f"the mention there is {target.surface!r}, not {row['surface']!r}."
                 )
             who = row.get("labeller") or labeller
-            check_label(target, choice, who)
-            to_timestamp(when)
             if choice == UNDO:
                 raise CorpusFormatError("a table cannot take labels back; import the log.")
-            yield ForeignLabel(target, choice, who, when, when)
+            yield _said(target, choice, who, when), when
     except RowError as error:
         raise CorpusFormatError(f"Line {error.line}: {error}") from error
     except CorpusFormatError as error:
@@ -266,13 +248,6 @@ def find_target(document: Document, start: int, end: int) -> LabelTarget:
     raise CorpusFormatError(
         f"its region {start}-{end} is no candidate mention of the document {document.id!r}."
     )
-
-
-def _by_document(events: Iterable[LabelEvent]) -> dict[str, list[LabelEvent]]:
-    found: dict[str, list[LabelEvent]] = defaultdict(list)
-    for event in events:
-        found[event.target.document].append(event)
-    return found
 
 
 def _task(document: Document, events: list[LabelEvent], labels: list[LabelEvent]) -> _Record:
@@ -304,20 +279,9 @@ def _marked(part: Mention | LabelTarget) -> _Record:
     return {"start": part.start, "end": part.end, "text": part.surface}
 
 
-def _line_of_task(text: str, number: int) -> int:
-    """Return the line on which a task of a list begins; the first where there is no list."""
-    start = place = text.find("[") + 1
-    if not text.lstrip().startswith("["):
-        return 1
-    for _ in range(number):
-        start = _BETWEEN.match(text, place).end()  # type: ignore[union-attr]
-        place = json.JSONDecoder().raw_decode(text, start)[1]
-    return text.count("\n", 0, start) + 1
-
-
 def _read_choices(
     task: _Record, data: _Record, document: Document | None, labeller: str, at: datetime
-) -> Iterator[ForeignLabel]:
+) -> Iterator[_Said]:
     if document is None:
         if data.get("stamo_events"):
             return  # our own export of a document that is gone: its log is all there is
@@ -329,39 +293,44 @@ def _read_choices(
     for annotation in _expect(task, "annotations", list, "a task", []):
         if not isinstance(annotation, dict) or annotation.get("was_cancelled"):
             continue
-        regions: dict[object, list[_Record]] = defaultdict(list)
-        for n, region in enumerate(_expect(annotation, "result", list, "an annotation")):
-            if isinstance(region, dict) and region.get("type") in ("labels", "choices"):
-                regions[region.get("id", n)].append(region)
-        for parts in regions.values():
-            yield _read_region(parts, annotation, document, labeller, at)
+        user = annotation.get("completed_by")
+        user = user.get("email", user.get("id")) if isinstance(user, dict) else user
+        made = annotation.get("updated_at") or annotation.get("created_at")
+        result = _expect(annotation, "result", list, "an annotation")
+        marked = [part for part in result if isinstance(part, dict)]
+        regions: dict[object, _Record] = {}
+        for kind in ("labels", "choices"):  # a choice under the id of a label is what is meant
+            for n, part in enumerate(marked):
+                if part.get("type") == kind:
+                    regions[part.get("id", n)] = part
+        for region in regions.values():
+            value = _expect(region, "value", dict, "a region")
+            chosen = _expect(value, region["type"], list, "a region's value")
+            if len(chosen) != 1:
+                raise CorpusFormatError(
+                    f"a region has {len(chosen)} labels; each needs exactly one."
+                )
+            meta = region["meta"] if isinstance(region.get("meta"), dict) else {}
+            who = meta.get("labeller") or ("" if user is None else str(user)) or labeller
+            target = find_target(document, *_span(value, document))
+            times = [_time(stamp) for stamp in (made, meta.get("at")) if stamp] or [at]
+            yield _said(target, chosen[0], who, times[0]), min(times)
 
 
-def _read_region(
-    parts: list[_Record], annotation: _Record, document: Document, labeller: str, at: datetime
-) -> ForeignLabel:
-    # A region may have a label and, under the same id, a choice made for it: the choice is meant.
-    part = sorted(parts, key=lambda part: str(part["type"]))[0]
-    value = _expect(part, "value", dict, "a region")
-    chosen = _expect(value, part["type"], list, "a region's value")
-    if len(chosen) != 1:
-        raise CorpusFormatError(f"a region has {len(chosen)} labels; each needs exactly one.")
-    target = find_target(document, *_span(value, document))
-    meta = part["meta"] if isinstance(part.get("meta"), dict) else {}
-    user = annotation.get("completed_by")
-    user = user.get("email", user.get("id")) if isinstance(user, dict) else user
-    who = meta.get("labeller") or ("" if user is None else str(user)) or labeller
-    check_label(target, chosen[0], who)
-    times = []
-    for stamp in (annotation.get("updated_at") or annotation.get("created_at"), meta.get("at")):
-        if stamp:
-            try:
-                times.append(datetime.fromisoformat(str(stamp)))
-            except ValueError as error:
-                raise CorpusFormatError(f"its time {stamp!r} is not in ISO form.") from error
-            to_timestamp(times[-1])
-    times = times or [at]
-    return ForeignLabel(target, chosen[0], who, times[0], min(times))
+def _said(target: LabelTarget, choice: str, who: str, at: datetime) -> LabelEvent:
+    """Return a label of a file, checked; it gets its uid where it is added."""
+    check_label(target, choice, who)
+    to_timestamp(at)
+    return LabelEvent("", who, at, target, choice)
+
+
+def _time(stamp: object) -> datetime:
+    try:
+        at = datetime.fromisoformat(str(stamp))
+    except ValueError as error:
+        raise CorpusFormatError(f"its time {stamp!r} is not in ISO form.") from error
+    to_timestamp(at)
+    return at
 
 
 def _span(value: _Record, document: Document) -> tuple[int, int]:

@@ -12,14 +12,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 import sqlite3
 import threading
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ MAX_CHARACTERS = 2000
 FIRST_YEAR, LAST_YEAR = 1970, 2200
 PLACE = ("document", "mention", "surface", "start", "end")
 """The fields of a `LabelTarget`."""
+LabelPlace = tuple[str, int, int]
+"""Document, start and end: indices of mentions change when documents are collected anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,16 @@ class LabelTarget:
     def of(cls, document: str, index: int, mention: Mention) -> LabelTarget:
         """Name a mention of a document."""
         return cls(document, index, mention.surface, mention.start, mention.end)
+
+    @property
+    def place(self) -> LabelPlace:
+        """Return what names the mention for good."""
+        return self.document, self.start, self.end
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Return document and name: one label speaks for all mentions of both."""
+        return self.document, self.surface
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,25 +228,16 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:  # Python fails on damaged names in texts
         kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        is_full = kind == sqlite3.SQLITE_FULL
-        if kind == sqlite3.SQLITE_IOERR:
-            with suppress(OSError):
-                is_full = shutil.disk_usage(path.parent).free < 1 << 20
-        if is_full:
+        if kind in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
             raise LabelsNotWritableError(
-                f"The disk is full, so nothing was added to the labels in {path}; what is there is "
-                "safe. Free some space and try again."
+                f"The disk is full or failed at the labels in {path} ({error}); what was "
+                "acknowledged is safe. Free some space or check the disk, then try again."
             ) from error
         if kind in _READ_ONLY:
             raise LabelsNotWritableError(
                 f"The labels in {path} cannot be written, their disk or folder is read-only "
                 f"({error}); what is there is safe. Make it writable or copy the workspace "
                 "elsewhere."
-            ) from error
-        if kind == sqlite3.SQLITE_IOERR:
-            raise LabelsNotWritableError(
-                f"The disk failed at the labels in {path} ({error}); what was acknowledged is "
-                "safe. Check the disk and its free space, then try again."
             ) from error
         if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise WorkspaceError(
@@ -413,15 +417,12 @@ class LabelStore(Closing):
             The event that was undone.
         """
         with self.together() as connection:
-            row = connection.execute(
-                "SELECT * FROM standing WHERE labeller = ? ORDER BY at DESC, seq DESC LIMIT 1",
-                (labeller,),
-            ).fetchone()
-            if row is None:
+            last = "SELECT * FROM standing WHERE labeller = ? ORDER BY at DESC, seq DESC LIMIT 1"
+            found = self._select(last, labeller)
+            if not found:
                 return None
-            undone = _event(row)
-            _append(connection, labeller, at, undone.target, UNDO, undone.uid)
-            return undone
+            _append(connection, labeller, at, found[0].target, UNDO, found[0].uid)
+            return found[0]
 
     def events(self) -> list[LabelEvent]:
         """Return the whole log in the order it was written."""
@@ -453,9 +454,18 @@ class LabelStore(Closing):
         counts = [chosen.count(choice) for choice in (EMERGING_CHOICE, NONE, SKIP)]
         return LabelProgress(counts[0], len(chosen) - sum(counts), counts[1], counts[2])
 
-    def _select(self, query: str) -> list[LabelEvent]:
+    def _select(self, query: str, *values: str) -> list[LabelEvent]:
+        events = []
         with self._lock, explained(self.path):
-            return [_event(row) for row in self._connection.execute(query)]
+            for row in self._connection.execute(query, values):
+                try:
+                    target = LabelTarget(*(row[name] for name in (*PLACE[:-1], "end_")))
+                    at, who = datetime.fromisoformat(row["at"]), row["labeller"]
+                except (ValueError, TypeError, IndexError) as error:  # no label has such a value
+                    raise sqlite3.DatabaseError(str(error)) from error
+                event = LabelEvent(row["uid"], who, at, target, row["choice"], row["undoes"])
+                events.append(event)
+        return events
 
     @contextmanager
     def together(self) -> Iterator[sqlite3.Connection]:
@@ -542,10 +552,53 @@ def _insert(connection: sqlite3.Connection, event: LabelEvent) -> None:
     )
 
 
-def _event(row: sqlite3.Row) -> LabelEvent:
-    try:
-        target = LabelTarget(*(row[name] for name in (*PLACE[:-1], "end_")))
-        at, who = datetime.fromisoformat(row["at"]), row["labeller"]
-        return LabelEvent(row["uid"], who, at, target, row["choice"], row["undoes"])
-    except (ValueError, TypeError, IndexError) as error:  # no label has such a value or column
-        raise sqlite3.DatabaseError(str(error)) from error
+@dataclass(frozen=True, slots=True)
+class LabellerPair:
+    """How far two people agree on the mentions that both labelled."""
+
+    first: str
+    second: str
+    n: int
+    n_same: int
+    kappa: float | None
+    """Cohen's kappa: 1 is full agreement, 0 that of chance; None where there is only one answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dispute:
+    """A mention that people answered differently."""
+
+    document: str
+    start: int
+    surface: str
+    answers: dict[str, str]
+    """The choice of each labeller."""
+
+
+def compare_labellers(labels: Iterable[LabelEvent]) -> tuple[list[LabellerPair], list[Dispute]]:
+    """Compare what each labeller's choices are now, pair by pair; skips say nothing.
+
+    Returns:
+        How far each pair agrees, and the mentions on which labellers differ.
+    """
+    said: dict[LabelPlace, dict[str, LabelEvent]] = defaultdict(dict)
+    for event in labels:
+        if event.choice != SKIP:
+            said[event.target.place][event.labeller] = event
+    disputes = []
+    both: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+    for (document, start, _), events in sorted(said.items()):
+        choices = {who: event.choice for who, event in events.items()}
+        if len(set(choices.values())) > 1:
+            surface = next(iter(events.values())).target.surface
+            disputes.append(Dispute(document, start, surface, choices))
+        for pair in combinations(sorted(choices), 2):
+            both[pair].append((choices[pair[0]], choices[pair[1]]))
+    pairs = []
+    for (first, second), answers in sorted(both.items()):
+        n, n_same = len(answers), sum(mine == theirs for mine, theirs in answers)
+        mine, theirs = (Counter(given) for given in zip(*answers, strict=True))
+        by_chance = sum(mine[choice] * theirs[choice] for choice in mine) / n**2
+        kappa = None if by_chance == 1 else (n_same / n - by_chance) / (1 - by_chance)
+        pairs.append(LabellerPair(first, second, n, n_same, kappa))
+    return pairs, disputes

@@ -38,7 +38,6 @@ from stamo.workspace.labels import (
     labels_fingerprint,
 )
 from stamo.workspace.verdict import Findings, LearnSummary, Verdict, judge, read_summary
-from stamo.workspace.versions import write_version
 
 MAX_FALL = 0.15
 """Precision on left-out labels may fall this far over the slots: with twenty, less is noise."""
@@ -75,7 +74,7 @@ class LearnSettings:
 
 @dataclass(frozen=True)
 class SlotRecord:
-    """What one slot did; slot 0 is the labels alone."""
+    """What one slot did; slot 0 is the labels alone. Numbers are rounded so that they read well."""
 
     number: int
     share: float
@@ -87,17 +86,9 @@ class SlotRecord:
     left_out: Rates | None = None
     """How well labels were predicted by runs that did not see them."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values, rounded so that they read well."""
-        value: dict[str, Any] = asdict(self)
-        value["share"] = round(self.share, 6)
-        for name in ("moved", "left_out"):
-            value[name] = value[name] and {k: round(x, 6) for k, x in value[name].items()}
-        return value
-
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> SlotRecord:
-        """Read back what `to_json` gave."""
+        """Read back the plain values that a pack keeps."""
         left_out = value["left_out"]
         return cls(**{**value, "left_out": None if left_out is None else Rates(**left_out)})
 
@@ -108,6 +99,8 @@ class LearnedPack:
 
     pack: EntityPack
     path: Path
+    version: int
+    """Its number among the packs that were learned here."""
     records: tuple[SlotRecord, ...]
     """The labels alone, then each slot."""
     pile_helped: bool
@@ -165,26 +158,10 @@ def learn_pack(
             settings.n_folds,
             lambda k, n: on_progress(k / (n + 1), f"Checking on left-out labels, part {k} of {n}"),
         )
-        records: list[SlotRecord] = []
-        before: Mapping[str, Float32] = {}
-        rest = ~pile.labelled
-
-        def note(slot: Slot) -> None:
-            nonlocal before
-            threshold = float(expit(-slot.shifts[0]))
-            share = float((slot.pseudo_labels[rest, 0] > threshold).mean()) if rest.any() else 0.0
-            moved = {}
-            for name, values in slot.theta.items():
-                if values.size and name in before:
-                    size = max(float(np.linalg.norm(before[name])), 1.0)
-                    moved[name] = float(np.linalg.norm(values - before[name])) / size
-            before, n_flipped = slot.theta, slot.n_flipped if slot.number > 1 else 0
-            is_checked, decided = len(checked.labels) > 0, checked.at(slot.number)[1]
-            left_out = rates(decided, checked.labels) if is_checked else None
-            records.append(SlotRecord(slot.number, share, n_flipped, moved, left_out))
-
         on_progress(0.9, "Learning from all labels")
-        learned = method.learn(pile, trained, note)
+        slots: list[Slot] = []
+        learned = method.learn(pile, trained, slots.append)
+        records = slot_records(slots, pile, checked)
         alarm = collapse_alarm(records[: learned.used_slot + 1])
         findings = _find_out(trained, corpus, events, learned, checked, alarm)
         sources = workspace.documents.manifest.state.get("sources", [])
@@ -202,9 +179,9 @@ def learn_pack(
             notes["left-out likelihood"] = f"{alone:.4f} labels alone, {with_pile:.4f} with pile"
         pack = LearnedEntity(**vars(learned), trained=trained).to_pack(
             labels_fingerprint=labels_fingerprint(events),
-            history=tuple(record.to_json() for record in records),
+            history=tuple(asdict(record) for record in records),
             description=f"Learned from {int(pile.labelled.sum())} labelled and "
-            f"{int(rest.sum())} unlabelled mentions.",
+            f"{int((~pile.labelled).sum())} unlabelled mentions.",
             notes=notes,
         )
         places = [
@@ -215,20 +192,19 @@ def learn_pack(
         ]
         summary = LearnSummary(
             pack=pack.fingerprint,
-            labels=pack.labels_fingerprint,
             pile_helped=learned.pile_helped is not False,
-            used_slot=learned.used_slot,
             findings=findings,
             checked=[places[row] for row in checked.rows.tolist()],
             settings=asdict(settings),
         )
         data = pack.to_bytes()  # what cannot be written is told before anything is
         write_atomic(workspace.summary_path, to_json(asdict(summary)))
-        write_version(workspace, data)
+        version = workspace.write_pack(data)
         return LearnedPack(
             pack=pack,
             path=workspace.pack_path,
-            records=tuple(records),
+            version=version,
+            records=records,
             pile_helped=summary.pile_helped,
             used_slot=learned.used_slot,
             n_stale=n_stale,
@@ -284,6 +260,28 @@ def estimation_pack(workspace: Workspace, kb: KnowledgeBase, trained: TrainedMod
     *_, pile = read_material(workspace, kb, trained)
     learned = method_named("estimation").learn(pile, trained)
     return LearnedEntity(**vars(learned), trained=trained).to_pack()
+
+
+def slot_records(
+    slots: Sequence[Slot], pile: Pile, checked: CrossValidation
+) -> tuple[SlotRecord, ...]:
+    """Say what each slot did, and how well the left-out labels were predicted after it."""
+    records, rest = [], ~pile.labelled
+    before: Mapping[str, Float32] = {}
+    for slot in slots:
+        threshold = float(expit(-slot.shifts[0]))
+        share = float((slot.pseudo_labels[rest, 0] > threshold).mean()) if rest.any() else 0.0
+        moved, left_out = {}, None
+        for name, values in slot.theta.items():
+            if values.size and name in before:
+                size = max(float(np.linalg.norm(before[name])), 1.0)
+                moved[name] = round(float(np.linalg.norm(values - before[name])) / size, 6)
+        if len(checked.labels):
+            found = asdict(rates(checked.at(slot.number)[1], checked.labels))
+            left_out = Rates(**{name: round(rate, 6) for name, rate in found.items()})
+        before, n_flipped = slot.theta, slot.n_flipped if slot.number > 1 else 0
+        records.append(SlotRecord(slot.number, round(share, 6), n_flipped, moved, left_out))
+    return tuple(records)
 
 
 def collapse_alarm(records: Sequence[SlotRecord]) -> str | None:

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain, zip_longest
 
 import numpy as np
 
-from stamo.corpus.types import Corpus, EmergingEntity, LabelKey, Mention
+from stamo.corpus.types import Corpus, EmergingEntity, LabelKey
 from stamo.features.base import Rows
 from stamo.features.encoder import INSTALLED, encoder_of, remembering
 from stamo.features.pile import Pile, TextEncoder
@@ -30,14 +30,14 @@ from stamo.models.correction import VIEWS
 from stamo.models.store import TrainedModel
 from stamo.system.files import Float64, Int64
 from stamo.workspace.folder import Workspace
-from stamo.workspace.labels import EMERGING_CHOICE, SKIP, LabelEvent
+from stamo.workspace.labels import EMERGING_CHOICE, SKIP, LabelEvent, LabelTarget
 
 LEAST_POSITIVE = 3
 """Until so many labels are the entity, every other question is one that probably is it."""
 LEAST_LABELS = 6
 """From here on there is a posterior worth asking."""
 N_AHEAD = 10
-"""Questions chosen before the advisor is asked again."""
+"""Questions of which the advisor says which come first."""
 MAX_COVERED = 1500
 """Mentions that questions should stand for; of a larger pile, a sample."""
 OTHER_NAME = 0.5
@@ -109,16 +109,6 @@ def _similarity(pile: Pile, views: Sequence[Rows], a: Int64, b: Int64) -> Float6
     return np.asarray(np.maximum(total, 0.0) * like_name / max(len(filled), 1))
 
 
-@dataclass(frozen=True)
-class Advice:
-    """Whether more labels help."""
-
-    changed: float | None
-    """Share of the pile whose answer the last labels changed; None while there are too few."""
-    enough: bool
-    text: str
-
-
 class LabelQueue:
     """Orders the candidate mentions of one workspace; its documents are encoded once."""
 
@@ -130,46 +120,42 @@ class LabelQueue:
         trained: TrainedModel,
         encoder: TextEncoder | None = None,
     ) -> None:
-        self.entity, self.corpus, self._trained = entity, corpus, trained
+        self.entity, self._trained = entity, trained
         self.pile = encode_pile([entity], corpus.with_labels({}), kb, trained, encoder=encoder)
         self.views = [self.pile.rows(view) for view in VIEWS]
-        self.keys: list[LabelKey] = [
-            (document.id, index)
-            for document in corpus
-            for index, mention in enumerate(document.mentions)
-            if mention.surface in entity.aliases
-        ]
-        self.documents = {document.id: document for document in corpus}
-        mentions = map(self.corpus_mention, self.keys)
-        self._row_by_place = {  # indices of mentions may change when collected anew
-            (id, mention.start, mention.end): row
-            for row, ((id, _), mention) in enumerate(zip(self.keys, mentions, strict=True))
-        }
+        self.targets: dict[LabelKey, LabelTarget] = {}
+        """The candidate mentions by document and index, in the order of the pile."""
+        for document in corpus:
+            for index, mention in enumerate(document.mentions):
+                if mention.surface in entity.aliases:
+                    target = LabelTarget.of(document.id, index, mention)
+                    self.targets[document.id, index] = target
+        self.keys = list(self.targets)
+        self._row_by_place = {t.place: row for row, t in enumerate(self.targets.values())}
 
-    def corpus_mention(self, key: LabelKey) -> Mention:
-        """Return the mention that a key names."""
-        return self.documents[key[0]].mentions[key[1]]
-
-    def order(self, events: Sequence[LabelEvent], n: int = N_AHEAD) -> list[LabelKey]:
+    def order(self, events: Sequence[LabelEvent]) -> list[LabelKey]:
         """Return all mentions that nobody has decided on, those that teach most first.
 
-        Behind the first `n`, each document is asked once before any is asked again.
+        Behind the first `N_AHEAD`, each document is asked once before any is asked again.
         """
-        decided = np.array(sorted(self._decided(events)), dtype=np.int64)
-        keys = [self.keys[row] for row in self._first(self._labelled(events), decided, n)]
-        taken = {*keys, *(self.keys[row] for row in decided.tolist())}
-        return [*keys, *(key for key in one_per_document(self.keys) if key not in taken)]
-
-    def _first(self, pile: Pile | None, decided: Int64, n: int) -> list[int]:
-        """Return the rows to ask first; where several wishes compete, they take turns."""
-        rng, wishes = np.random.default_rng(0), self._wanted(pile)
-        turns: list[list[int]] = []
-        share = -(-n // len(wishes))
+        decided = sorted(self._decided(events))
+        rng, wishes = np.random.default_rng(0), self._wanted(self._labelled(events))
+        turns: list[list[int]] = []  # where several wishes compete, they take turns
         for weight in wishes:
             asked = np.array([*decided, *chain.from_iterable(turns)], dtype=np.int64)
-            rows = choose_documents(self.pile, self.views, share, rng, chosen=asked, weight=weight)
+            n = -(-N_AHEAD // len(wishes))
+            rows = choose_documents(self.pile, self.views, n, rng, chosen=asked, weight=weight)
             turns.append(rows.tolist())
-        return [row for turn in zip_longest(*turns) for row in turn if row is not None][:n]
+        first = [row for turn in zip_longest(*turns) for row in turn if row is not None][:N_AHEAD]
+        taken = {*first, *decided}
+        # Documents come in the order of a hash: neighbours in a crawl are often alike.
+        n_asked: Counter[str] = Counter()
+        rest: list[tuple[int, bytes, int]] = []
+        for row, (document, _) in enumerate(self.keys):
+            rest.append((n_asked[document], hashlib.sha256(document.encode()).digest(), row))
+            n_asked[document] += 1
+        later = [row for *_, row in sorted(rest) if row not in taken]
+        return [self.keys[row] for row in (*first, *later)]
 
     def _wanted(self, pile: Pile | None) -> list[Float64 | None]:
         """Return how much each mention is worth asking, by each wish; None where nothing tells."""
@@ -186,37 +172,30 @@ class LabelQueue:
         _, vote, _ = self.pile.votes
         return len(np.unique(vote[pile.labels[:, 0] > 0.5]))
 
-    def advise(self, events: Sequence[LabelEvent]) -> Advice:
-        """Tell whether more labels help, by what the last ones changed."""
+    def advise(self, events: Sequence[LabelEvent]) -> str:
+        """Tell in a sentence whether more labels help, by what the last ones changed."""
         ordered = sorted(events, key=lambda event: event.at)
-        now = self._labelled(ordered)
+        now, before = self._labelled(ordered), self._labelled(ordered[:-N_LAST])
         n = 0 if now is None else int(now.labelled.sum())
-        before = self._labelled(ordered[:-N_LAST])
         if now is None or before is None or int(before.labelled.sum()) < LEAST_LABELS:
-            return Advice(None, False, f"{n} labels so far; more will help.")
+            return f"{n} labels so far; more will help."
         rest = ~now.labelled
-        positive = self._n_positive(now)
-        if not positive and rest.any():
-            expected = float(self._posterior(now)[rest].sum())
-            text = f"None of {n} labels is {self.entity.id!r}, and about {expected:.0f} more are "
-            return Advice(None, False, text + "expected here: the documents hardly mention it.")
         if not rest.any():
-            return Advice(0.0, True, "All candidate mentions are labelled.")
-        moved = (self._posterior(now) > 0.5) != (self._posterior(before) > 0.5)
-        changed = float(moved[rest].mean())
-        enough = changed < LEAST_CHANGE
-        text = f"The last {N_LAST} labels changed {changed:.1%} of the answers"
-        text += ": enough for now." if enough else "; more will help."
-        return Advice(changed, enough, text)
+            return "All candidate mentions are labelled."
+        p = self._posterior(now)
+        if not self._n_positive(now):
+            return (
+                f"None of {n} labels is {self.entity.id!r}, and about {p[rest].sum():.0f} more are "
+                "expected here: the documents hardly mention it."
+            )
+        changed = float(((p > 0.5) != (self._posterior(before) > 0.5))[rest].mean())
+        said = f"The last {N_LAST} labels changed {changed:.1%} of the answers"
+        return said + (": enough for now." if changed < LEAST_CHANGE else "; more will help.")
 
     def _decided(self, events: Sequence[LabelEvent]) -> dict[int, str]:
         """Return the choice for each row of the pile that has one."""
-        targets = ((event.target, event.choice) for event in events)
-        found = (
-            (self._row_by_place.get((target.document, target.start, target.end)), choice)
-            for target, choice in targets
-        )
-        return {row: choice for row, choice in found if row is not None}
+        rows = ((self._row_by_place.get(event.target.place), event.choice) for event in events)
+        return {row: choice for row, choice in rows if row is not None}
 
     def _labelled(self, events: Sequence[LabelEvent]) -> Pile | None:
         """Return the pile with some labels; None where no label is the entity."""
@@ -249,16 +228,3 @@ def open_queue(
     if reader is not None:
         reader.save()
     return queue
-
-
-def one_per_document(keys: Iterable[LabelKey]) -> list[LabelKey]:
-    """Order mentions so that each document is asked once before any is asked again.
-
-    Documents come in the order of a hash: neighbours in a crawl are often alike.
-    """
-    n_seen: Counter[str] = Counter()
-    ranked: list[tuple[int, bytes, LabelKey]] = []
-    for key in keys:
-        ranked.append((n_seen[key[0]], hashlib.sha256(key[0].encode()).digest(), key))
-        n_seen[key[0]] += 1
-    return [key for _, _, key in sorted(ranked)]

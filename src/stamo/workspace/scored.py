@@ -21,16 +21,16 @@ from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.learn import entity_numbers
 from stamo.linking.linker import Linker
-from stamo.linking.packed import PackScores, score_pack
+from stamo.linking.packed import score_pack
 from stamo.models.store import TrainedModel
 from stamo.packs.pack import EntityPack
+from stamo.system.files import Float64
 from stamo.workspace.folder import Workspace
 from stamo.workspace.labels import EMERGING_CHOICE, SKIP, LabelEvent
-from stamo.workspace.versions import pack_versions
 from stamo.workspace.wording import Snippet, cut_context, printable
 
 MAX_SHOWN = 5
-_AROUND = 50
+AROUND = 50
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,11 @@ class ScoredMention:
         """Whether its label says otherwise."""
         return self.label is not None and self.linked != (self.label == EMERGING_CHOICE)
 
+    def snippet(self, width: int) -> Snippet:
+        """Return it in its context, with at most `width` characters on each side."""
+        mention = self.document.mentions[self.index]
+        return cut_context(self.document.text, mention.start, mention.end, width)
+
 
 def score_corpus(
     pack: EntityPack,
@@ -73,7 +78,13 @@ def score_corpus(
     for event in labels:
         if event.choice != SKIP:
             said[event.target.document, event.target.surface].add(event.choice)
-    rivals = _rivals(scores, kb)
+    known = scores.scores[:, :-1]
+    best = np.full(len(known), -1)
+    if known.shape[1]:
+        places_of_best = known.argmax(axis=1)[:, None]
+        best = np.take_along_axis(scores.candidates, places_of_best, axis=1)[:, 0]
+        best = np.where(scores.none > 0.5, -1, best)
+    titles = dict(zip(best[best >= 0].tolist(), kb.titles(best[best >= 0]), strict=True))
     result = []
     for n, row in enumerate(scores.rows.tolist()):
         document, index = places[row]
@@ -82,18 +93,9 @@ def score_corpus(
         # Where labels of one name in one document differ, they stand for themselves only.
         is_free = label is None and len(said.get((document.id, mention.surface), ())) != 1
         p, linked = float(scores.probability[n]), bool(scores.odds[n] > 0)
-        result.append(ScoredMention(document, index, p, linked, rivals[n], label, is_free))
+        rival = titles.get(int(best[n]), "")
+        result.append(ScoredMention(document, index, p, linked, rival, label, is_free))
     return result
-
-
-def _rivals(scores: PackScores, kb: KnowledgeBase) -> list[str]:
-    known = scores.scores[:, :-1]
-    if not known.shape[1]:
-        return [""] * len(known)
-    best = np.take_along_axis(scores.candidates, known.argmax(axis=1)[:, None], axis=1)[:, 0]
-    best = np.where(scores.none > 0.5, -1, best)
-    titles = dict(zip(best[best >= 0].tolist(), kb.titles(best[best >= 0]), strict=True))
-    return [titles.get(entity, "") for entity in best.tolist()]
 
 
 @dataclass(frozen=True)
@@ -124,17 +126,18 @@ def compare_packs(
     """Score the candidate mentions of a workspace with two packs of its entity."""
     corpus = workspace.documents.read()
     reader = remembering(encoder_for(after.encoder), workspace.encodings_path)
+    scored = [score_corpus(pack, corpus, (), kb, trained, reader) for pack in (before, after)]
     was, now = (
-        {
-            (seen.document.id, seen.document.mentions[seen.index].start): seen
-            for seen in score_corpus(pack, corpus, (), kb, trained, reader)
-        }
-        for pack in (before, after)
+        {(one.document.id, one.document.mentions[one.index].start): one for one in some}
+        for some in scored
     )
     had, has = ({place for place in some if some[place].linked} for some in (was, now))
     places = dict.fromkeys([*was, *now])
-    gained = [now[place] for place in places if place in has - had]
-    lost = [was[place] for place in places if place in had - has]
+    lines: list[list[str]] = []
+    for some, changed in ((now, has - had), (was, had - has)):
+        shown = [some[place] for place in places if place in changed][:MAX_SHOWN]
+        around = ((one.document.id, "".join(one.snippet(AROUND))) for one in shown)
+        lines.append([printable(f"{id}: {text}") for id, text in around])
     old, new = (
         dict(zip(p.entity.aliases, p.priors.tolist(), strict=True)) for p in (before, after)
     )
@@ -142,10 +145,10 @@ def compare_packs(
         n_mentions=len(places),
         n_before=len(had),
         n_after=len(has),
-        n_gained=len(gained),
-        n_lost=len(lost),
-        gained=_lines(gained),
-        lost=_lines(lost),
+        n_gained=len(has - had),
+        n_lost=len(had - has),
+        gained=tuple(lines[0]),
+        lost=tuple(lines[1]),
         priors={alias: (float(old.get(alias, 0.0)), float(prior)) for alias, prior in new.items()},
     )
 
@@ -158,7 +161,7 @@ def change_since_last(
     Returns:
         The number of the version before, and what changed since.
     """
-    versions = pack_versions(workspace)
+    versions = workspace.pack_versions()
     place = next((i for i, v in enumerate(versions) if v.is_current), 0)
     if place == 0:
         return None
@@ -176,15 +179,6 @@ def load_comparable(path: Path, kb: KnowledgeBase, model: str) -> EntityPack | N
         return EntityPack.load(path, kb, model)
     except (PackError, ArtifactMismatchError):
         return None
-
-
-def _lines(seen: Sequence[ScoredMention]) -> tuple[str, ...]:
-    lines = []
-    for one in seen[:MAX_SHOWN]:
-        document, mention = one.document, one.document.mentions[one.index]
-        around = document.text[max(mention.start - _AROUND, 0) : mention.end + _AROUND]
-        lines.append(f"{document.id}: …{printable(' '.join(around.split()))}…")
-    return tuple(lines)
 
 
 NOTHING = "(not linked before)"
@@ -214,16 +208,12 @@ class Collisions:
     """What a pack changes in a set of documents."""
 
     n_documents: int
-    n_mentions: int
-    """All mentions that were linked or could have been."""
     n_named: int
     """Mentions with a name of the new entity."""
     n_taken: int
     """Those that now mean the new entity."""
     n_unlinked: int
     """Those that meant a known entity and now mean nothing known."""
-    n_elsewhere: int
-    """Other mentions whose link changed; packs leave them alone, so this is 0."""
     losses: tuple[Loss, ...]
     """The entities that lose most first."""
 
@@ -246,16 +236,13 @@ def find_collisions(
     packed = Linker(linker.kb, linker.trained, [pack], settings=linker.settings, encoder=encoder)
     names, new = frozenset(pack.entity.aliases), pack.entity.id
     loss_by_entity: dict[str, Loss] = {}
-    counts = dict.fromkeys(("documents", "mentions", "named", "elsewhere"), 0)
+    n_documents = 0
     for document in packed.link_documents(documents):
-        counts["documents"] += 1
-        counts["mentions"] += len(document.mentions)
+        n_documents += 1
         for m in document.mentions:
-            before = m.without_packs if m.in_pack else m.entity
             if m.surface not in names:
-                counts["elsewhere"] += m.entity != before
-                continue
-            counts["named"] += 1
+                continue  # packs leave it alone
+            before = m.without_packs if m.in_pack else m.entity
             title = before or NOTHING
             loss = loss_by_entity.setdefault(title, Loss(title))
             loss.n_before += 1
@@ -268,11 +255,101 @@ def find_collisions(
         loss_by_entity.values(), key=lambda loss: (-loss.n_lost, -loss.n_unlinked, loss.entity)
     )
     return Collisions(
-        n_documents=counts["documents"],
-        n_mentions=counts["mentions"],
-        n_named=counts["named"],
+        n_documents=n_documents,
+        n_named=sum(loss.n_before for loss in losses),
         n_taken=sum(loss.n_lost for loss in losses),
         n_unlinked=sum(loss.n_unlinked for loss in losses),
-        n_elsewhere=counts["elsewhere"],
         losses=tuple(losses),
     )
+
+
+@dataclass(frozen=True)
+class PriorPair:
+    """P(e | alias) as it was learned, and as a later knowledge base counted it."""
+
+    alias: str
+    learned: float
+    later: float | None
+    """None where the later knowledge base does not know the alias."""
+
+
+@dataclass(frozen=True)
+class Graduation:
+    """What was learned of an entity beside what a later knowledge base says of it."""
+
+    title: str
+    id: str
+    """Its id in the later knowledge base, or the pack's own; empty where there is none."""
+    priors: tuple[PriorPair, ...]
+    cosine: float | None
+    """Of the vectors; None where the two knowledge bases do not share a space."""
+    shared: tuple[str, ...]
+    """Titles among the most related ones in both."""
+    n_related: int
+    """How many of the most related ones were compared."""
+
+
+def compare_with_kb(
+    pack: EntityPack,
+    later: KnowledgeBase,
+    *,
+    title: str | None = None,
+    former: KnowledgeBase | None = None,
+    n_related: int = 20,
+) -> Graduation:
+    """Compare a pack with a later knowledge base that contains its entity.
+
+    Args:
+        pack: What was learned.
+        later: The later knowledge base.
+        title: The entity's title there; by default it is found by its id, or by its name.
+        former: The knowledge base of the pack. Vectors of two knowledge bases are compared through
+            the words that both know, so the cosine needs it.
+        n_related: How many of the most related entities to compare.
+
+    Raises:
+        UnknownEntityError: The later knowledge base does not know the title.
+    """
+    entity = -1
+    if title is None and pack.entity.external_id:
+        (entity,) = later.entities_with_ids([pack.entity.external_id]).tolist()
+    if entity < 0:
+        entity = later.entity_id(pack.entity.id if title is None else title)
+    priors = []
+    for alias, learned in zip(pack.entity.aliases, pack.priors.tolist(), strict=True):
+        found = later.candidates(alias)
+        prior_by_id = dict(zip(found.ids.tolist(), found.priors.tolist(), strict=True))
+        known = float(prior_by_id.get(entity, 0.0)) if prior_by_id else None
+        priors.append(PriorPair(alias, float(learned), known))
+    there = later.titles(later.related(entity, n_related)[0])
+    mine = {title for title, value in pack.strongest_neighbours(n_related) if value > 0}
+    vector = np.asarray(later.entity_vectors()[np.array([entity])], dtype=np.float64)[0]
+    turned: Float64 | None = pack.vector.astype(np.float64)
+    if former is not None:
+        turn = _rotation(former, later)
+        turned = None if turn is None else pack.vector.astype(np.float64) @ turn
+    elif later.fingerprint != pack.kb_fingerprint:
+        turned = None
+    norms = 0.0 if turned is None else float(np.linalg.norm(vector) * np.linalg.norm(turned))
+    return Graduation(
+        title=later.title(entity),
+        id=later.external_ids([entity])[0] or pack.entity.external_id,
+        priors=tuple(priors),
+        cosine=float(vector @ turned / norms) if turned is not None and norms > 0 else None,
+        shared=tuple(title for title in there if title in mine),
+        n_related=min(len(there), len(mine)),
+    )
+
+
+def _rotation(former: KnowledgeBase, later: KnowledgeBase) -> Float64 | None:
+    """Return the orthogonal map between the spaces that fits the shared words best (Procrustes)."""
+    order = np.argsort(-np.asarray(former.word_counts), kind="stable")[:5000]
+    words = former.words.texts(order)
+    there = later.word_ids(words)
+    known = there >= 0
+    if int(known.sum()) < 50:
+        return None
+    source = np.asarray(former.word_vectors[order[known]], dtype=np.float64)
+    target = np.asarray(later.word_vectors[there[known]], dtype=np.float64)
+    left, _, right = np.linalg.svd(source.T @ target, full_matrices=False)
+    return np.asarray(left @ right)

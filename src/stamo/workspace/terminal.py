@@ -48,8 +48,7 @@ def label_in_terminal(
     linker = Linker(kb, trained, settings=LinkerSettings(mentions="given"))
     n_given, advice = 0, ""
     with LabelDesk(workspace, kb, trained, linker.link_documents) as desk:
-        while questions := desk.next():
-            (question,) = questions
+        while question := desk.next():
             n_labelled = desk.store.progress().n_labelled
             answer = _ask(question, n_labelled, console, read_key or read_one_key)
             if answer == STOPPED:

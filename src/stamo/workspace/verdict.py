@@ -7,7 +7,7 @@ saw it.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ import numpy as np
 from stamo.evaluation.intervals import Interval, precision_and_recall
 from stamo.packs.pack import EntityPack
 from stamo.system.files import read_json
-from stamo.workspace.agreement import Check
 from stamo.workspace.wording import count_of
 
 LEAST_PRECISION = 0.8
@@ -222,24 +221,35 @@ def _decide(
     return more, why, None
 
 
+MentionPlace = tuple[str, int]
+"""A document's id and where a mention starts in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What a run that did not see a label says of its mention."""
+
+    probability: float
+    """That it is the entity."""
+    is_entity: bool
+    """Whether it would be linked to the entity."""
+
+
 @dataclass(frozen=True)
 class LearnSummary:
     """What is kept of a run beside its pack, for the report."""
 
     pack: str
     """The fingerprint of the pack that it belongs to."""
-    labels: str
-    """The fingerprint of the labels that it knew."""
     pile_helped: bool
-    used_slot: int
     findings: Findings
-    checked: list[tuple[str, int]]
+    checked: list[MentionPlace]
     """Document and start of each left-out label, in the order of the findings."""
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any]
     """What it learned with, as plain values."""
 
     @property
-    def checks(self) -> dict[tuple[str, int], Check]:
+    def checks(self) -> dict[MentionPlace, Check]:
         """What a run without each label says of it."""
         found = zip(self.findings.probabilities, self.findings.decisions, strict=True)
         return {place: Check(*said) for place, said in zip(self.checked, found, strict=True)}

@@ -21,8 +21,7 @@ from stamo.kb.base import KnowledgeBase
 from stamo.learning.learn import encode_pile
 from stamo.models.store import TrainedModel
 from stamo.system.files import Bools, Int32, Int64
-from stamo.workspace.desk import ADVISE_EVERY
-from stamo.workspace.labels import EMERGING_CHOICE, NONE, LabelEvent, LabelTarget
+from stamo.workspace.labels import EMERGING_CHOICE, NONE, LabelEvent
 from stamo.workspace.queue import LEAST_LABELS, LabelQueue
 from stamo_lab.suites.store import stable_hash
 from stamo_lab.wild.suite import WildProblem, WildSuite
@@ -37,6 +36,8 @@ DRAWN_ONCE, WHOLE_HALF = "drawn once in half", "the whole half"
 IN_HALF = (ADVISOR, RANDOM_IN_HALF, DRAWN_ONCE, WHOLE_HALF)
 """Ways to choose labels in one half of the judged mentions, tested on the other."""
 LABELS_BY = (RANDOM, *IN_HALF)
+ANSWERS_AT_ONCE = 2
+"""Answers after which the advisor is asked again; it takes a posterior each time."""
 _CHOICES = {True: EMERGING_CHOICE, False: NONE}
 LEAST_TEST = 5
 """Judged mentions that are never labels, however few there are."""
@@ -166,7 +167,7 @@ def choose_half(gold: Bools, rng: np.random.Generator) -> Int64:
 def ask_advisor(loaded: LoadedWild, among: Int64, n: int) -> Iterator[int]:
     """Yield the places that the advisor asks for, each answered by what was judged.
 
-    It sees the documents of these places only, and is asked again as often as in the terminal.
+    It sees the documents of these places only.
     """
     places = {i: loaded.places[i] for i in among.tolist()}
     shown = {document.id: document for document, _ in places.values()}
@@ -176,20 +177,17 @@ def ask_advisor(loaded: LoadedWild, among: Int64, n: int) -> Iterator[int]:
     events: list[LabelEvent] = []
     given: set[int] = set()
     while len(events) < n:
-        step = LEAST_LABELS if len(events) < LEAST_LABELS else ADVISE_EVERY
+        step = LEAST_LABELS if len(events) < LEAST_LABELS else ANSWERS_AT_ONCE
         fresh: dict[int, LabelKey] = {}
         for key in queue.order(events):
-            place = answers.get((key[0], queue.corpus_mention(key).surface))
+            place = answers.get((key[0], queue.targets[key].surface))
             if place is not None and place not in given:
                 fresh.setdefault(place, key)
         if not fresh:
             return
         for place, key in list(fresh.items())[: min(step, n - len(events))]:
             given.add(place)
-            target = LabelTarget.of(*key, queue.corpus_mention(key))
-            at, choice = (
-                datetime.fromtimestamp(len(events), UTC),
-                _CHOICES[bool(loaded.gold[place])],
-            )
-            events.append(LabelEvent(f"judged:{len(events)}", "judged", at, target, choice))
+            n, choice = len(events), _CHOICES[bool(loaded.gold[place])]
+            at = datetime.fromtimestamp(n, UTC)
+            events.append(LabelEvent(f"judged:{n}", "judged", at, queue.targets[key], choice))
             yield place

@@ -1,6 +1,5 @@
 // Labelling: one mention at a time, keyboard first. The model's guess arrives after the choice only.
-// The next mentions are here before they are asked: a choice shows the next one at once, and is
-// saved meanwhile, one after the other.
+// After each choice the service is asked which mention teaches most now.
 
 import { attempt, byId, call, clientId, make, percent, showFailure } from "/static/api.js";
 import { showHistory } from "/static/history.js";
@@ -8,7 +7,6 @@ import { useOf } from "/static/use.js";
 
 const WHO = "stamo-who";
 const KEYS = "1234567890";
-const AHEAD = 6;
 const PAUSE = 700; // milliseconds between two questions how far a job is
 const NONE = ["@none", "none of these"];
 const SKIP = ["@skip", ""];
@@ -40,7 +38,7 @@ function notePending() {
 
 /** Fill up the mentions that come next. */
 async function fill() {
-  const answer = await call("POST", `${route}/next`, { client, n: AHEAD });
+  const answer = await call("POST", `${route}/next`, { client });
   take(answer, [...queue]);
 }
 
@@ -48,7 +46,7 @@ async function fill() {
 function take(answer, kept) {
   const before = keyOfShown();
   const known = new Set([...kept.map(keyOf), ...unsaved]);
-  const fresh = [answer.question, ...answer.ahead].filter((q) => q && !known.has(keyOf(q)));
+  const fresh = [answer.question].filter((q) => q && !known.has(keyOf(q)));
   queue = [...kept, ...fresh];
   showProgress(answer.progress);
   if (keyOfShown() !== before || !shown() || byId("dock").hidden) showCurrent();
@@ -101,7 +99,7 @@ function undo() {
   showFailure(null);
   enqueue(async () => {
     try {
-      const answer = await call("POST", `${route}/undo`, { who, client, n: AHEAD });
+      const answer = await call("POST", `${route}/undo`, { who, client });
       changing = null;
       take(answer, []);
       byId("after").textContent = "Taken back; choose again.";
