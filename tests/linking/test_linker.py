@@ -40,7 +40,7 @@ def test_link_gives_spans_entities_and_confidence(linker):
 
 def test_what_is_remembered_of_words_is_bounded(monkeypatch):
     """Neither many words nor endless ones stay in memory; what they are is still found out."""
-    monkeypatch.setattr("stamo.linking.batch.MAX_CACHED_WORDS", 5)
+    monkeypatch.setattr("stamo.linking.texts.MAX_CACHED_WORDS", 5)
     linker = make_linker()
     endless = "x" * 1000
     linker.link(f"Java lies in {endless} Indonesia.")
@@ -205,13 +205,13 @@ def test_linking_leaves_the_threads_of_torch_alone(monkeypatch):
     kb = small_kb()
     linker, before, seen = Linker(kb, untrained(kb)), torch.get_num_threads(), []
     model = linker.trained.model
-    score = model.score_known
+    psi = model.psi
 
-    def noted(*args):
+    def noted(batch):
         seen.append(torch.get_num_threads())
-        return score(*args)
+        return psi(batch)
 
-    monkeypatch.setattr(model, "score_known", noted)
+    monkeypatch.setattr(model, "psi", noted)
     torch.set_num_threads(2)
     try:
         linker.link("Java and Sumatra")

@@ -39,8 +39,13 @@ from stamo.linking.letters import (
     strong_root,
     without_accents,
 )
-from stamo.linking.names import MAX_REMEMBERED_LENGTH
-from stamo.linking.texts import CodeArray, Detected, JoinedTexts, join_texts
+from stamo.linking.texts import (
+    MAX_REMEMBERED_LENGTH,
+    CodeArray,
+    Detected,
+    JoinedTexts,
+    join_texts,
+)
 from stamo.system.files import Bools, Int32, Int64
 
 HAN_LANGUAGES = frozenset({"ja", "zh"})

@@ -30,7 +30,7 @@ from stamo.kb.base import KnowledgeBase
 from stamo.kb.candidates import MixedCandidates, normalise_surface
 from stamo.kb.storage import expand
 from stamo.linking.haystack import begins_sentence
-from stamo.linking.texts import Detected, JoinedTexts
+from stamo.linking.texts import MAX_REMEMBERED_LENGTH, Detected, JoinedTexts
 from stamo.system.files import Bools, Float64, Int32, Int64
 
 _QUOTES = "\"'`“”‘’«»„‚‹›()[]{}<>.,;:!?*_|/\\-–— "
@@ -47,7 +47,6 @@ MIN_LONGER = 3
 MAX_INITIALS = 5
 MAX_REMEMBERED = 100_000
 """Names whose forms are remembered, of some hundred bytes each; then all are forgotten."""
-MAX_REMEMBERED_LENGTH = 100
 MAX_PARTS = 5
 _BEFORE_DIGIT = re.compile(r"(?<=[^\W\d_])(?=\d)")
 _BRACKETS = re.compile(r" \([^()]*\)?$")

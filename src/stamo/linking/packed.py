@@ -20,15 +20,9 @@ from stamo.features.encoder import encoder_for
 from stamo.features.mentions import UNKNOWN, FlatCorpus, Surroundings
 from stamo.features.pile import Pile, TextEncoder, candidate_rows, prepare_pile
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.batch import Located
 from stamo.linking.forms import CapitalNames, find_alias_forms
-from stamo.linking.results import (
-    NO_PACK,
-    Contribution,
-    MentionColumns,
-    PackReasons,
-    Reason,
-)
+from stamo.linking.results import NO_PACK, Contribution, MentionColumns, PackReasons, Reason
+from stamo.linking.texts import Located
 from stamo.models.correction import (
     PARTS,
     agree,
@@ -291,7 +285,7 @@ class PackedEntities:
         rows = rows[mine]
         new = np.where(odds > -np.inf, self._kb.n_entities + np.array(used)[order], UNKNOWN)
         old = columns.confidence[rows] * (rest * (1 - none))[:, None]
-        candidates = np.hstack([new, columns.candidates[rows]])
+        candidates = np.hstack([new, columns.ranking.candidates[rows]])
         confidence = np.hstack([shares, old])
         wins = odds[:, 0] > 0  # a threshold drawn for F1 may let the entity win below one half
         key = np.where(candidates >= 0, -confidence, np.inf)
@@ -308,15 +302,18 @@ class PackedEntities:
         linked[rows] = np.where(is_linked, candidates[:, 0], UNKNOWN)
         without = np.full_like(linked, NO_PACK)
         without[rows] = columns.linked[rows]
-        scored = np.hstack([score, columns.scores[rows]]), np.hstack([prior, columns.priors[rows]])
-        wider = ((0, 0), (0, new.shape[1]))
-        table = np.pad(columns.candidates, wider, constant_values=UNKNOWN)
+        # Room for the packs behind the candidates of every mention, then theirs in their order.
+        wider, ranking = ((0, 0), (0, new.shape[1])), columns.ranking
+        table = np.pad(ranking.candidates, wider, constant_values=UNKNOWN)
         table[rows] = candidates
-        numbers = (columns.confidence, columns.scores, columns.priors)
-        padded = [np.pad(values.astype(np.float64), wider) for values in numbers]
-        padded[0][rows] = confidence
-        for values, own in zip(padded[1:], scored, strict=True):
+        shown = np.pad(columns.confidence.astype(np.float64), wider)
+        shown[rows] = confidence
+        scores_and_priors = []
+        for theirs, known in ((score, ranking.scores), (prior, ranking.priors)):
+            values = np.pad(known.astype(np.float64), wider)
+            own = np.hstack([theirs, known[rows]])
             values[rows] = np.take_along_axis(own, ranked, axis=1)
+            scores_and_priors.append(values)
         reasons: dict[int, PackReasons] = {}
         if explain:
             first: list[int] = np.array(used)[order[:, 0]].tolist()
@@ -330,10 +327,13 @@ class PackedEntities:
             columns,
             linked=linked,
             sure=sure,
-            candidates=table,
-            confidence=padded[0],
-            scores=padded[1],
-            priors=padded[2],
+            confidence=shown,
+            ranking=replace(
+                ranking,
+                candidates=table,
+                scores=scores_and_priors[0],
+                priors=scores_and_priors[1],
+            ),
             packed=tuple(pack.entity for pack in self.packs),
             without=without,
             reasons=reasons,

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stamo.features.base import encode_features
 from stamo.features.embedding import Tables
@@ -24,7 +25,8 @@ from stamo.features.mentions import (
     surface_candidates,
 )
 from stamo.kb.base import KnowledgeBase
-from stamo.models.base import MASKED, Calibration, Model, blocks
+from stamo.models.base import MASKED, Model
+from stamo.models.store import TrainedModel
 from stamo.system.files import Bools, Float32, Int32, Int64
 
 MAX_CANDIDATES = 100
@@ -38,26 +40,11 @@ class Ranking:
     """The best S candidates of M mentions, the best first; padded with -1 and 0."""
 
     candidates: Int32  # (M, S)
-    scores: Float32  # (M, S) g(e; m)
-    priors: Float32  # (M, S)
-    shares: Float32  # (M, S) P(e | m, the entity is a candidate)
+    scores: NDArray[np.floating]  # (M, S) g(e; m)
+    priors: NDArray[np.floating]  # (M, S)
+    shares: NDArray[np.floating]  # (M, S) P(e | m, the entity is a candidate)
     psi: Float32  # (M, 2, n) scores of the best two candidates; n is 0 without explanation
     leads: Float32  # (M, n) what each score adds to the lead of the best
-
-    def opened(self, rows: Int64, n_scores: int = 0) -> Ranking:
-        """Return a copy in which some mentions have no candidate yet, with room to explain."""
-        n = len(self.candidates)
-        result = Ranking(
-            self.candidates.copy(),
-            self.scores.copy(),
-            self.priors.copy(),
-            self.shares.copy(),
-            np.zeros((n, 2, n_scores), dtype=np.float32),
-            np.zeros((n, n_scores), dtype=np.float32),
-        )
-        result.candidates[rows] = UNKNOWN
-        result.scores[rows] = result.priors[rows] = result.shares[rows] = 0
-        return result
 
 
 def rank_by_prior(corpus: FlatCorpus, kb: KnowledgeBase) -> Ranking:
@@ -71,86 +58,52 @@ def rank_by_prior(corpus: FlatCorpus, kb: KnowledgeBase) -> Ranking:
 
 
 def rank_by_model(
-    model: Model,
+    trained: TrainedModel,
     mentions: EncodedMentions,
     tables: Tables,
     kb: KnowledgeBase,
-    calibration: Calibration,
-    ranking: Ranking,
+    before: Ranking,
     rows: Int64,
+    *,
+    explain: bool = False,
 ) -> Ranking:
     """Score all candidates of some mentions and keep the best, in place of those ranked before.
 
     Mentions with alike numbers of candidates are scored together, so that little is padding.
 
     Args:
-        model: Scores them.
+        trained: The model that scores them, with its calibration.
         mentions: The m mentions.
         tables: What the model looks up.
         kb: The knowledge base.
-        calibration: Turns scores into shares.
-        ranking: All mentions as they were ranked before.
+        before: All mentions as they were ranked before.
         rows: Which of them are scored, shape (m,).
+        explain: Say what each score adds to the lead of the best.
     """
-    result = ranking.opened(rows)
+    model = trained.model
+    n_scores = model.n_scores + len(model.extra) if explain else 0
+    kept = (before.scores, before.priors, before.shares)
+    candidates, (scores, priors, shares) = before.candidates.copy(), (v.copy() for v in kept)
+    candidates[rows], scores[rows], priors[rows], shares[rows] = UNKNOWN, 0, 0, 0
+    psi_of_best = np.zeros((len(candidates), 2, n_scores), dtype=np.float32)
+    leads = np.zeros((len(candidates), n_scores), dtype=np.float32)
     mentions = encode_features(mentions, model.features, kb)
-    width = (mentions.candidates >= 0).sum(axis=1)
-    values = model.score_known(mentions, tables)
-    for some in blocks(width):
-        keep_best(mentions, some, values[some, : width[some[-1]]], calibration, result, rows[some])
-    return result
-
-
-def keep_best(
-    mentions: EncodedMentions,
-    some: Int64,
-    values: Float32,
-    calibration: Calibration,
-    result: Ranking,
-    rows: Int64,
-) -> Int64:
-    """Write the best candidates of some mentions; return their columns.
-
-    Args:
-        mentions: The mentions that were scored.
-        some: b of them.
-        values: Their scores, shape (b, c).
-        calibration: Turns scores into shares.
-        result: Where to write.
-        rows: The rows of those mentions there, shape (b,).
-    """
-    n_kept = min(result.candidates.shape[1], values.shape[1])
-    top = np.argsort(-values, axis=1, kind="stable")[:, :n_kept]
-    at = some[:, None], top
-    candidates = mentions.candidates[at]
-    shares = np.take_along_axis(calibration.distribution(values), top, axis=1)
-    real = candidates >= 0
-    result.candidates[rows, :n_kept] = candidates
-    result.scores[rows, :n_kept] = np.where(real, np.take_along_axis(values, top, axis=1), 0.0)
-    result.priors[rows, :n_kept] = mentions.known["prior"][at]
-    result.shares[rows, :n_kept] = np.where(real, shares, 0.0)
-    return top
-
-
-def rank_and_explain(
-    model: Model,
-    mentions: EncodedMentions,
-    tables: Tables,
-    kb: KnowledgeBase,
-    calibration: Calibration,
-    ranking: Ranking,
-    rows: Int64,
-) -> Ranking:
-    """Rank as `rank_by_model` does, and say what each score adds to the lead of the best."""
-    mentions = encode_features(mentions, model.features, kb)
-    result = ranking.opened(rows, model.n_scores + len(model.extra))
     for some, batch in model.batches(mentions, tables):
         psi = model.psi(batch)
-        scores = np.where(batch.mask, model.combine(psi), MASKED)
-        top = keep_best(mentions, some, scores, calibration, result, rows[some])[:, :2]
-        shown, leads = lead_by_score(model, psi, batch.mask, top)
-        result.psi[rows[some], : top.shape[1]], result.leads[rows[some]] = shown, leads
-    return result
+        values = np.where(batch.mask, model.combine(psi), MASKED)  # (b, c)
+        top = np.argsort(-values, axis=1, kind="stable")[:, : candidates.shape[1]]
+        distribution = trained.calibration.distribution(values)
+        is_real = np.take_along_axis(batch.mask, top, axis=1)
+        at, ranked = rows[some], (some[:, None], top)
+        where = at[:, None], np.arange(top.shape[1])
+        candidates[where] = mentions.candidates[ranked]
+        scores[where] = np.where(is_real, np.take_along_axis(values, top, axis=1), 0.0)
+        priors[where] = mentions.known["prior"][ranked]
+        shares[where] = np.where(is_real, np.take_along_axis(distribution, top, axis=1), 0.0)
+        if explain:
+            shown, leads[at] = lead_by_score(model, psi, batch.mask, top[:, :2])
+            psi_of_best[at, : shown.shape[1]] = shown
+    return Ranking(candidates, scores, priors, shares, psi_of_best, leads)
 
 
 def score_names(model: Model, n_scores: int) -> tuple[str, ...]:

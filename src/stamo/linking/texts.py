@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stamo.corpus.tokenizer import lower, word_spans, words_at
+from stamo.features.mentions import UNKNOWN, FlatCorpus, Lexicon
 from stamo.system.files import Bools, Int32, Int64
 
 CodeArray = NDArray[np.uint32]
@@ -180,3 +181,60 @@ def _is_part(text: str, start: int, place: int) -> bool:
         return False
     before, with_it = (unicodedata.normalize("NFC", text[start:end]) for end in (place, place + 1))
     return len(with_it) <= len(before)
+
+
+MAX_CACHED_WORDS = 250_000
+"""Words whose ids are remembered, of some hundred bytes each: not those that are longer than names,
+for what a page holds besides text (keys, images) is one word of any length."""
+MAX_REMEMBERED_LENGTH = 100
+"""Characters of a name or word that is remembered."""
+
+
+@dataclass(frozen=True)
+class Located:
+    """The mentions of a batch, ordered by document and start."""
+
+    documents: Int32  # (M,) index of the document in the batch
+    starts: Int32  # (M,) places in the document
+    ends: Int32  # (M,)
+    corpus: FlatCorpus
+
+
+@dataclass(eq=False, repr=False)
+class ContentWords(dict[str, int]):
+    """Word ids by word, -1 for unknown words and stop words; remembers what it has looked up."""
+
+    lexicon: Lexicon
+
+    def __missing__(self, word: str) -> int:
+        found = self.lexicon.words.find(word)
+        if found >= 0 and self.lexicon.is_stop_word[found]:
+            found = UNKNOWN
+        if len(self) < MAX_CACHED_WORDS and len(word) <= MAX_REMEMBERED_LENGTH:
+            self[word] = found
+        return found
+
+
+def flatten_joined(
+    joined: JoinedTexts,
+    starts: Int64,
+    ends: Int64,
+    surfaces: Int32,
+    table: tuple[str, ...],
+    words: ContentWords,
+) -> FlatCorpus:
+    """Flatten joined texts whose mentions are ordered by start."""
+    ids = np.fromiter(map(words.__getitem__, joined.words), np.int32, len(joined.words))
+    content = np.flatnonzero(ids >= 0)
+    word_starts, word_ends = joined.starts[content], joined.ends[content]
+    return FlatCorpus(
+        words=ids[content],
+        word_offsets=np.searchsorted(word_starts, joined.offsets).astype(np.int64),
+        documents=joined.document_of(starts),
+        # A word that overlaps the mention belongs to neither side of its context.
+        before=np.searchsorted(word_ends, starts, side="right").astype(np.int64),
+        after=np.searchsorted(word_starts, ends, side="left").astype(np.int64),
+        surfaces=surfaces,
+        entities=np.full(len(starts), UNKNOWN, dtype=np.int32),
+        surface_table=table,
+    )
