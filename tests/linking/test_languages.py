@@ -129,10 +129,10 @@ def test_without_the_extra_the_wiki_and_the_lists_still_teach():
     moscow = (0, 0, kb.alias_id("Москва"))
     for language, is_listed in (("ru", True), ("hsb", False)):
         alone = WordForms(kb, FormRules(learn_affixes(kb, language), None))
-        assert alone.form("москве") == moscow
-        assert (alone.form("москвой") == moscow) == is_listed
+        assert alone.by_word["москве"] == moscow
+        assert (alone.by_word["москвой"] == moscow) == is_listed
     if stemmer("ru") is not None:
-        assert WordForms(kb, form_rules(kb)).form("москвой") == moscow
+        assert WordForms(kb, form_rules(kb)).by_word["москвой"] == moscow
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_link_gives_spans_entities_and_confidence(linker):
 
 def test_what_is_remembered_of_words_is_bounded(monkeypatch):
     """Neither many words nor endless ones stay in memory; what they are is still found out."""
-    monkeypatch.setattr("stamo.linking.texts.MAX_CACHED_WORDS", 5)
+    monkeypatch.setattr("stamo.linking.linker.MAX_CACHED_WORDS", 5)
     linker = make_linker()
     endless = "x" * 1000
     linker.link(f"Java lies in {endless} Indonesia.")

@@ -40,10 +40,10 @@ from stamo.linking.letters import (
     without_accents,
 )
 from stamo.linking.texts import (
-    MAX_REMEMBERED_LENGTH,
     CodeArray,
     Detected,
     JoinedTexts,
+    Remembered,
     join_texts,
 )
 from stamo.system.files import Bools, Int32, Int64
@@ -171,11 +171,11 @@ class AliasForms:
         for number, alias in enumerate(self._aliases):
             if alias.words:
                 self._starting.setdefault(alias.words[0], []).append(number)
-        self._forms = WordForms(GivenWords(list(self._numbers)), rules)
+        self._forms = WordForms(GivenWords(list(self._numbers)), rules).by_word
         self._begun = tuple({begun for word in self._numbers for begun in _begun(word, rules)})
-        self._known: dict[str, WordForm | None] = {}
+        self._known = Remembered(self._form)
+        self._name_by_form = Remembered(self._whole_form)
         self._is_other_name: dict[tuple[str, int], bool] = {}
-        self._name_by_form: dict[str, str] = {}
         stems = [stem for alias in aliases for stem in _stems_of(alias, rules)]
         self.stems = tuple(
             s
@@ -196,7 +196,7 @@ class AliasForms:
 
     def find(self, joined: JoinedTexts) -> Detected:
         """Find the forms of names in texts; `extras` are numbers of the given names."""
-        forms = [self._form(word) for word in joined.words]
+        forms = [self._known[word] for word in joined.words]
         found = [
             (start, end, number)
             for row, form in enumerate(forms)
@@ -223,26 +223,19 @@ class AliasForms:
 
     def name_of(self, surface: str) -> str:
         """Return the name that a mention is a form of, the mention's own text if of none."""
-        if (name := self._name_by_form.get(surface)) is None:
-            found = self.mentions(surface)
-            is_whole = len(found) == 1 and (found[0].start, found[0].end) == (0, len(surface))
-            name = found[0].surface if is_whole else surface
-            if len(self._name_by_form) < MAX_CACHED and len(surface) <= MAX_REMEMBERED_LENGTH:
-                self._name_by_form[surface] = name
-        return name
+        return self._name_by_form[surface]
+
+    def _whole_form(self, surface: str) -> str:
+        found = self.mentions(surface)
+        is_whole = len(found) == 1 and (found[0].start, found[0].end) == (0, len(surface))
+        return found[0].surface if is_whole else surface
 
     def _form(self, word: str) -> WordForm | None:
-        try:
-            return self._known[word]
-        except KeyError:
-            spellings = [word, *_rewritten(word, self._letters)]
-            numbers = [self._numbers[s] for s in spellings if s in self._numbers]
-            found = (0, 0, numbers[0]) if numbers else None
-            if found is None and any(begun in word for begun in self._begun):
-                found = self._forms.form(word)
-            if len(self._known) < MAX_CACHED and len(word) <= MAX_REMEMBERED_LENGTH:
-                self._known[word] = found
-            return found
+        spellings = [word, *_rewritten(word, self._letters)]
+        numbers = [self._numbers[s] for s in spellings if s in self._numbers]
+        if numbers:
+            return 0, 0, numbers[0]
+        return self._forms[word] if any(begun in word for begun in self._begun) else None
 
     def _spans(
         self,
@@ -407,7 +400,6 @@ def _n_beside(text: str, start: int, end: int) -> int:
 
 
 MIN_NAME = 2
-MAX_CACHED = 500_000
 MAX_SAME_STEM = 50
 
 WordForm = tuple[int, int, int]
@@ -444,7 +436,8 @@ class WordForms:
         self._id, self._with_prefix = names.alias_id, names.names_with_prefix
         self._counts = names.alias_counts
         self._rules, self._affixes, self._stem = rules, rules.affixes, rules.stem
-        self._known: dict[str, WordForm | None] = {}
+        self.by_word = Remembered(self._best)
+        """What each word is best taken for as a form of a name, None if it is none."""
 
     def find(self, joined: JoinedTexts) -> Detected:
         """Find names inside the words of texts, at most one in each."""
@@ -455,7 +448,7 @@ class WordForms:
             for i, is_raised in enumerate(joined.is_raised.tolist())
             if is_raised or not _has_case(words[i][0])
         ]
-        found = [(i, *r) for i in looked_at if (r := self.form(words[i])) is not None]
+        found = [(i, *r) for i in looked_at if (r := self.by_word[words[i]]) is not None]
         rows, front, back, aliases = np.array(found, dtype=np.int64).reshape(-1, 4).T
         starts, ends = joined.starts[rows] + front, joined.ends[rows] - back
         if self._rules.accents_move:
@@ -477,20 +470,10 @@ class WordForms:
                     if lowered.startswith(plain, start) and stop in stops:
                         yield start, stop, self._id(name)
 
-    def form(self, word: str) -> WordForm | None:
-        """Return what a word is best taken for as a form of a name, None if it is none."""
-        try:
-            return self._known[word]
-        except KeyError:
-            found = self._best(word) if len(word) > MIN_NAME else None
-            if len(self._known) < MAX_CACHED and len(word) <= MAX_REMEMBERED_LENGTH:
-                self._known[word] = found
-            return found
-
     def _best(self, word: str) -> WordForm | None:
         """Return the first name in use that a word may be a form of, else the first of all."""
         first = None
-        for form in self._search(word):
+        for form in self._search(word) if len(word) > MIN_NAME else ():
             if self._counts[form[2]]:
                 return form
             first = first or form

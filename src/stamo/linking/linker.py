@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,28 +15,32 @@ from numpy.typing import NDArray
 from stamo.corpus.reading import Chunk, ReadChunk, Unreadable, split_document
 from stamo.corpus.types import Document
 from stamo.errors import PackError
-from stamo.features.mentions import UNKNOWN, Lexicon, encode
+from stamo.features.base import encode_features
+from stamo.features.mentions import UNKNOWN, EncodedMentions, Lexicon, encode, surface_candidates
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detect import LinkerSettings, MentionDetector
-from stamo.linking.names import NO_FORMS, NameFormFinder, known_names, mix_surfaces
-from stamo.linking.rank import MAX_CANDIDATES, Ranking, rank_by_model, rank_by_prior, score_names
+from stamo.linking.names import NameFormFinder, known_names, mix_surfaces
 from stamo.linking.results import (
     LinkedDocument,
     LinkedMention,
     MentionColumns,
     MentionRows,
+    Ranking,
     merge_parts,
 )
 from stamo.linking.texts import (
+    MAX_CACHED_WORDS,
     NOTHING_DETECTED,
-    ContentWords,
     Located,
+    Remembered,
+    content_word,
     flatten_joined,
     join_texts,
 )
+from stamo.models.base import MASKED, Model
 from stamo.models.store import TrainedModel, load_model, without_training
 from stamo.packs.pack import PACK_SUFFIX
-from stamo.system.files import Bools
+from stamo.system.files import Bools, Float32, Int64
 from stamo.system.processes import (
     Result,
     Workers,
@@ -50,6 +54,10 @@ if TYPE_CHECKING:
     from stamo.linking.packed import PackedEntities
     from stamo.packs.pack import EntityPack
 
+MAX_CANDIDATES = 100
+"""Candidates of a mention that are scored, those with the highest priors."""
+N_SHOWN = 3
+"""Candidates of a mention that are kept, the best first."""
 CONTEXT_SHARE = 0.5
 """A scored link is part of the next pass's entity context when it has most of the distribution."""
 
@@ -99,8 +107,8 @@ class Linker:
             self._packed = PackedEntities(packs, kb, trained, encoder)
             extra_aliases = [*extra_aliases, *self._packed.aliases]
         self.extra_aliases = tuple(dict.fromkeys(extra_aliases))
-        self.words = ContentWords(Lexicon.of(kb))
-        """The vocabulary."""
+        self.words = Remembered(partial(content_word, Lexicon.of(kb)), MAX_CACHED_WORDS)
+        """Word ids by word, -1 for unknown words and stop words."""
         self.encoding = replace(trained.encoding, n_candidates=MAX_CANDIDATES)
         self.window = settings.window
         """Characters that are linked together."""
@@ -229,10 +237,9 @@ class Linker:
         aliases = np.full(len(names), UNKNOWN, dtype=np.int32)
         aliases[number_by_key] = np.maximum(used, UNKNOWN)  # detection knows them already
         fixed = frozenset(extras if counting is None else ())
-        related = NO_FORMS
         if n_given:
             aliases[:n_given] = kb.alias_ids(names[:n_given])
-            related = self.forms.of(names[:n_given], fixed)
+        related = self.forms.of(names[:n_given], fixed)
         begin, end = np.concatenate(starts), np.concatenate(ends)
         numbers, name_of, mixed = mix_surfaces(
             kb, names, aliases, joined.document_of(begin), numbers, related, fixed
@@ -283,32 +290,109 @@ class Linker:
                 prior, and are part of the entity context of the second pass alone, shape (M,).
         """
         settings, corpus = self.settings, located.corpus
-        by_prior = rank_by_prior(corpus, self.kb)
-        if settings.n_passes == 1 or not len(corpus.documents):
-            return by_prior
-        entities = by_prior.candidates[:, 0]
+        ids, priors = surface_candidates(corpus, self.kb, None, N_SHOWN)
+        spare = ((0, 0), (0, N_SHOWN - ids.shape[1]))
+        ids = np.pad(ids, spare, constant_values=UNKNOWN)[corpus.surfaces]
+        priors = np.pad(priors, spare)[corpus.surfaces]
+        none = np.zeros((len(ids), 2, 0), dtype=np.float32)
+        ranking = Ranking(ids, priors, priors, priors, none, none[:, 0])
+        if settings.n_passes == 1 or not len(ids):
+            return ranking
         least = 1 if settings.explain else 2
-        is_ranked = by_prior.candidates[:, least - 1] >= 0
+        is_ranked = ids[:, least - 1] >= 0
         rows = np.flatnonzero(is_ranked if is_scored is None else is_ranked & is_scored)
-        alone = replace(
-            by_prior,
-            scores=np.zeros_like(by_prior.scores),
-            shares=(by_prior.candidates >= 0).astype(np.float32),
-        )
+        shares = (ids >= 0).astype(np.float32)
+        unscored = replace(ranking, scores=np.zeros_like(priors), shares=shares)
+        entities = ids[:, 0]
         for left in reversed(range(settings.n_passes - 1)):
             mentions = encode(corpus, self.kb, self.encoding, rows=rows, context_entities=entities)
-            ranking = rank_by_model(
-                self.trained,
-                mentions,
-                self.tables,
-                self.kb,
-                alone,
-                rows,
-                explain=settings.explain and not left,
-            )
+            ranking = self._score(mentions, unscored, rows, explain=settings.explain and not left)
             sure = ranking.shares[:, 0] >= CONTEXT_SHARE
             entities = np.where(sure, ranking.candidates[:, 0], UNKNOWN)
         return ranking
+
+    def _score(
+        self, mentions: EncodedMentions, before: Ranking, rows: Int64, *, explain: bool
+    ) -> Ranking:
+        """Score all candidates of some mentions and keep the best, in place of those before.
+
+        Mentions with alike numbers of candidates are scored together, so that little is padding.
+
+        Args:
+            mentions: The m mentions.
+            before: All mentions as they were ranked before.
+            rows: Which of them are scored, shape (m,).
+            explain: Say what each score adds to the lead of the best.
+        """
+        model, calibration = self.trained.model, self.trained.calibration
+        n_scores = model.n_scores + len(model.extra) if explain else 0
+        kept = (before.scores, before.priors, before.shares)
+        candidates, (scores, priors, shares) = before.candidates.copy(), (v.copy() for v in kept)
+        candidates[rows], scores[rows], priors[rows], shares[rows] = UNKNOWN, 0, 0, 0
+        psi_of_best = np.zeros((len(candidates), 2, n_scores), dtype=np.float32)
+        leads = np.zeros((len(candidates), n_scores), dtype=np.float32)
+        mentions = encode_features(mentions, model.features, self.kb)
+        for some, batch in model.batches(mentions, self.tables):
+            psi = model.psi(batch)
+            values = np.where(batch.mask, model.combine(psi), MASKED)  # (b, c)
+            top = np.argsort(-values, axis=1, kind="stable")[:, : candidates.shape[1]]
+            distribution = calibration.distribution(values)
+            is_real = np.take_along_axis(batch.mask, top, axis=1)
+            at, ranked = rows[some], (some[:, None], top)
+            where = at[:, None], np.arange(top.shape[1])
+            candidates[where] = mentions.candidates[ranked]
+            scores[where] = np.where(is_real, np.take_along_axis(values, top, axis=1), 0.0)
+            priors[where] = mentions.known["prior"][ranked]
+            shares[where] = np.where(is_real, np.take_along_axis(distribution, top, axis=1), 0.0)
+            if explain:
+                shown, leads[at] = lead_by_score(model, psi, batch.mask, top[:, :2])
+                psi_of_best[at, : shown.shape[1]] = shown
+        return Ranking(candidates, scores, priors, shares, psi_of_best, leads)
+
+
+def score_names(model: Model, n_scores: int) -> tuple[str, ...]:
+    """Name the scores of a model in their order."""
+    names = [*model.score_names, *model.extra]
+    names += [f"score {i + 1}" for i in range(len(names), n_scores)]
+    return tuple(names[:n_scores])
+
+
+def lead_by_score(model: Model, psi: Float32, mask: Bools, top: Int64) -> tuple[Float32, Float32]:
+    """Return the scores of the best two candidates and what each adds to the lead.
+
+    A linking model combines scores Ψ₁ ... Ψₙ into g. For a mention, the part of score k is
+
+        lead - lead without k,    lead = g(best) - g(runner-up),
+
+    where "without k" gives all candidates of the mention the same Ψₖ: the mean over them. A
+    positive part speaks for the best candidate, a negative one for the runner-up. g is not linear,
+    so the parts need not add up to the lead.
+
+    Args:
+        model: The model.
+        psi: Ψ of all candidates, shape (B, C, n).
+        mask: Where a candidate stands, shape (B, C).
+        top: Columns of the best candidate and the runner-up, shape (B, 2) or (B, 1).
+
+    Returns:
+        Ψ of those candidates, shape (B, 2, n) or (B, 1, n), and the parts, shape (B, n), zero
+        where there is no runner-up.
+    """
+    n_scores = psi.shape[-1]
+    chosen = np.take_along_axis(psi, top[..., None], axis=1)  # (B, 2, n)
+    is_real = np.take_along_axis(mask, top, axis=1)  # (B, 2)
+    shown = chosen * is_real[..., None]
+    if top.shape[1] < 2:
+        return shown, np.zeros((len(psi), n_scores), dtype=np.float32)
+    weights = mask[..., None].astype(np.float32)
+    mean = (psi * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1)  # (B, n)
+    levelled = np.repeat(chosen[:, None], n_scores, axis=1)  # (B, n, 2, n)
+    index = np.arange(n_scores)
+    levelled[:, index, :, index] = mean.T[..., None]
+    best, second = (model.combine(chosen)[:, i] for i in (0, 1))
+    level = model.combine(levelled)  # (B, n, 2)
+    leads = ((best - second)[:, None] - (level[..., 0] - level[..., 1])) * is_real[:, 1:2]
+    return shown, leads
 
 
 def fault_of(source: ReadChunk) -> str | None:

@@ -90,9 +90,6 @@ class NameForms:
     weights: Float64  # (r,) as if the name had been so many links to the alias's entities
 
 
-NO_FORMS = NameForms(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float64))
-
-
 @dataclass(frozen=True)
 class NameFormFinder:
     """Finds the aliases that are written like given names, or begin with them.
@@ -115,7 +112,7 @@ class NameFormFinder:
         if len(self._known) + len(new) > MAX_REMEMBERED:
             self._known.clear()
             new = list(dict.fromkeys(name for _, name in wanted))
-        found = dict(zip(new, _weighted(self.kb, new), strict=True))
+        found = dict(zip(new, _weighted(self.kb, new), strict=True)) if new else {}
         rows = [
             (i, alias, weight)
             for i, name in wanted

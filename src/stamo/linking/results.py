@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stamo.corpus.types import EmergingEntity
-from stamo.system.files import Int32, Int64
+from stamo.system.files import Float32, Int32, Int64
 
 if TYPE_CHECKING:
     from stamo.kb.base import KnowledgeBase
-    from stamo.linking.rank import Ranking
 
 
 class ScoredCandidate(NamedTuple):
@@ -158,6 +157,18 @@ def declared_fields(candidate: ScoredCandidate | None) -> dict[str, Any]:
 def _named(candidate: ScoredCandidate) -> dict[str, Any]:
     known = {"id": candidate.id} if candidate.id else {}
     return {"entity": candidate.entity, **known, "confidence": round(candidate.confidence, 4)}
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The best S candidates of M mentions, the best first; padded with -1 and 0."""
+
+    candidates: Int32  # (M, S)
+    scores: NDArray[np.floating]  # (M, S) g(e; m)
+    priors: NDArray[np.floating]  # (M, S)
+    shares: NDArray[np.floating]  # (M, S) P(e | m, the entity is a candidate)
+    psi: Float32  # (M, 2, n) scores of the best two candidates; n is 0 without explanation
+    leads: Float32  # (M, n) what each score adds to the lead of the best
 
 
 NO_PACK = -2

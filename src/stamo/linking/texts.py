@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from stamo.features.mentions import UNKNOWN, FlatCorpus, Lexicon
 from stamo.system.files import Bools, Int32, Int64
 
 CodeArray = NDArray[np.uint32]
+Value = TypeVar("Value")
 
 SEPARATOR = "\x03"
 """Stands between two texts; no word and no name holds it."""
@@ -200,19 +202,24 @@ class Located:
     corpus: FlatCorpus
 
 
-@dataclass(eq=False, repr=False)
-class ContentWords(dict[str, int]):
-    """Word ids by word, -1 for unknown words and stop words; remembers what it has looked up."""
+class Remembered(dict[str, Value]):
+    """What was found out of words, a bounded number of them, and none of endless length."""
 
-    lexicon: Lexicon
+    def __init__(self, find: Callable[[str], Value], most: int = 500_000) -> None:
+        super().__init__()
+        self._find, self._most = find, most
 
-    def __missing__(self, word: str) -> int:
-        found = self.lexicon.words.find(word)
-        if found >= 0 and self.lexicon.is_stop_word[found]:
-            found = UNKNOWN
-        if len(self) < MAX_CACHED_WORDS and len(word) <= MAX_REMEMBERED_LENGTH:
+    def __missing__(self, word: str) -> Value:
+        found = self._find(word)
+        if len(self) < self._most and len(word) <= MAX_REMEMBERED_LENGTH:
             self[word] = found
         return found
+
+
+def content_word(lexicon: Lexicon, word: str) -> int:
+    """Return the number of a word, -1 for unknown words and stop words."""
+    found = lexicon.words.find(word)
+    return UNKNOWN if found >= 0 and lexicon.is_stop_word[found] else found
 
 
 def flatten_joined(
@@ -221,7 +228,7 @@ def flatten_joined(
     ends: Int64,
     surfaces: Int32,
     table: tuple[str, ...],
-    words: ContentWords,
+    words: Mapping[str, int],
 ) -> FlatCorpus:
     """Flatten joined texts whose mentions are ordered by start."""
     ids = np.fromiter(map(words.__getitem__, joined.words), np.int32, len(joined.words))
