@@ -28,11 +28,14 @@ from stamo.features.mentions import iterate_articles
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detect import LEFT_ALONE
 from stamo.linking.letters import (
+    ACCENTED,
+    GRADED,
     MAX_AFFIX,
     MAX_CHANGE,
     MAX_ENDING,
     MIN_STEM,
     N_ARTICLES,
+    REWRITTEN,
     FormRules,
     form_rules,
     other_letters,
@@ -81,26 +84,16 @@ class NameStarts:
         codes, place = np.unique(before, return_inverse=True)
         shares = [self.share_by_code.get(code, self.share) for code in codes.tolist()]
         inside = (before > 0) & ~is_sure & (np.array(shares)[place] < LEAST_NAME_SHARE)
-        if inside.any():
-            inside[_follow_names(inside, starts, ends)] = False
+        # What begins where a name ends is a name, too; in one pass from left to right, as a text
+        # may be one chain of names.
+        name_ends, doubtful = set(ends[~inside].tolist()), np.flatnonzero(inside)
+        doubtful = doubtful[np.argsort(starts[doubtful], kind="stable")]
+        columns = (doubtful.tolist(), starts[doubtful].tolist(), ends[doubtful].tolist())
+        for row, start, end in zip(*columns, strict=True):
+            if start in name_ends:
+                inside[row] = False
+                name_ends.add(end)
         return np.asarray(inside)
-
-
-def _follow_names(inside: Bools, starts: Int64, ends: Int64) -> list[int]:
-    """Return the matches that begin where a name ends; such a match is a name, too.
-
-    In one pass from left to right: a text may be one chain of names.
-    """
-    name_ends = set(ends[~inside].tolist())
-    doubtful = np.flatnonzero(inside)
-    doubtful = doubtful[np.argsort(starts[doubtful], kind="stable")]
-    found = []
-    columns = (doubtful.tolist(), starts[doubtful].tolist(), ends[doubtful].tolist())
-    for row, start, end in zip(*columns, strict=True):
-        if start in name_ends:
-            found.append(row)
-            name_ends.add(end)
-    return found
 
 
 def learn_name_starts(kb: KnowledgeBase) -> NameStarts | None:
@@ -165,12 +158,23 @@ class AliasForms:
         self._kb = kb
         self._letters = other_letters(kb.language)
         self._numbers: dict[str, int] = {}
-        self._aliases = [self._taken_apart(alias) for alias in aliases]
+        self._aliases: list[_Alias] = []
+        for alias in aliases:
+            words, starts, ends = tokenize(alias)
+            edges = zip(ends[:-1].tolist(), starts[1:].tolist(), strict=True)
+            raised = (alias[i] != word[0] for i, word in zip(starts.tolist(), words, strict=True))
+            self._aliases.append(
+                _Alias(
+                    tuple(self._numbers.setdefault(word, len(self._numbers)) for word in words),
+                    tuple("".join(alias[end:start].split()) for end, start in edges),
+                    tuple(raised),
+                )
+            )
         self._names, self._ids = tuple(aliases), kb.alias_ids(aliases)
         self._starting: dict[int, list[int]] = {}
-        for number, alias in enumerate(self._aliases):
-            if alias.words:
-                self._starting.setdefault(alias.words[0], []).append(number)
+        for number, apart in enumerate(self._aliases):
+            if apart.words:
+                self._starting.setdefault(apart.words[0], []).append(number)
         self._forms = WordForms(GivenWords(list(self._numbers)), rules).by_word
         self._begun = tuple({begun for word in self._numbers for begun in _begun(word, rules)})
         self._known = Remembered(self._form)
@@ -183,16 +187,6 @@ class AliasForms:
             for s in (stem, *_rewritten(stem, self._letters))
         )
         """One of them stands in every text that holds a form."""
-
-    def _taken_apart(self, alias: str) -> _Alias:
-        words, starts, ends = tokenize(alias)
-        numbers = [self._numbers.setdefault(word, len(self._numbers)) for word in words]
-        edges = zip(ends[:-1].tolist(), starts[1:].tolist(), strict=True)
-        return _Alias(
-            tuple(numbers),
-            tuple("".join(alias[end:start].split()) for end, start in edges),
-            tuple(alias[i] != word[0] for i, word in zip(starts.tolist(), words, strict=True)),
-        )
 
     def find(self, joined: JoinedTexts) -> Detected:
         """Find the forms of names in texts; `extras` are numbers of the given names."""
@@ -315,16 +309,15 @@ def _stems_of(alias: str, rules: FormRules) -> list[str]:
 def _begun(word: str, rules: FormRules) -> list[str]:
     """Return what forms of a word begin with, one of them each, in its own case."""
     begun = [word[: _n_shared(lower(word), rules)]]
-    begun += [same + other for same, other in rules.affixes.changed_beginnings(word)]
-    if rules.respell is not None:
-        begun += [other for begin in begun for other in rules.respell(begin)]
+    begun += [same + other for same, other in rules.changed_beginnings(word)]
+    begun += [other for begin in begun for other in rules.respell(begin)]
     return list(dict.fromkeys(b for begin in begun for b in rules.beginnings(begin)))
 
 
 def _n_shared(word: str, rules: FormRules) -> int:
     """Return how many of its first letters a word shares with all of its forms."""
     shared = [len(word)]
-    if rules.affixes.endings:
+    if rules.endings:
         shared.append(max(MIN_STEM, len(word) - MAX_ENDING))
     if rules.stem is not None and len(stem := rules.stem(word)) >= MIN_STEM:
         shared.append(rules.n_shared(stem))
@@ -435,7 +428,7 @@ class WordForms:
     def __init__(self, names: KnowledgeBase | GivenWords, rules: FormRules) -> None:
         self._id, self._with_prefix = names.alias_id, names.names_with_prefix
         self._counts = names.alias_counts
-        self._rules, self._affixes, self._stem = rules, rules.affixes, rules.stem
+        self._rules, self._stem = rules, rules.stem
         self.by_word = Remembered(self._best)
         """What each word is best taken for as a form of a name, None if it is none."""
 
@@ -451,7 +444,7 @@ class WordForms:
         found = [(i, *r) for i in looked_at if (r := self.by_word[words[i]]) is not None]
         rows, front, back, aliases = np.array(found, dtype=np.int64).reshape(-1, 4).T
         starts, ends = joined.starts[rows] + front, joined.ends[rows] - back
-        if self._rules.accents_move:
+        if self._rules.language in ACCENTED:
             more = np.array(list(self._capital_phrases(joined)), np.int64).reshape(-1, 3).T
             starts, ends, aliases = np.concatenate([[starts, ends, aliases], more], axis=1)
         return Detected(starts, ends, aliases.astype(np.int32), np.full(len(starts), -1, np.int32))
@@ -489,27 +482,26 @@ class WordForms:
             yield from self._with_other_ending(raised)
         for raised in capitals:
             yield from self._with_same_stem(word, raised)
-        if self._rules.respell is not None:
-            others = list(self._rules.respell(word))
-            yield from ((0, 0, n) for n in map(self._id, map(capital, others)) if n >= 0)
-            for other in others:
-                yield from self._with_other_ending(capital(other))
-                yield from self._with_same_stem(other, capital(other))
+        others = list(self._rules.respell(word))
+        yield from ((0, 0, n) for n in map(self._id, map(capital, others)) if n >= 0)
+        for other in others:
+            yield from self._with_other_ending(capital(other))
+            yield from self._with_same_stem(other, capital(other))
         for raised in capitals:
             yield from self._with_other_stem(raised)
 
     def _without_affixes(self, word: str) -> Iterator[WordForm]:
         """Yield the longest names that are left without a prefix, a particle or both."""
-        affixes, n = self._affixes, len(word)
-        fronts = [i for i in range(min(MAX_AFFIX, n) + 1) if not i or word[:i] in affixes.before]
-        backs = [i for i in range(min(MAX_AFFIX, n) + 1) if not i or word[n - i :] in affixes.after]
+        rules, n = self._rules, len(word)
+        fronts = [i for i in range(min(MAX_AFFIX, n) + 1) if not i or word[:i] in rules.before]
+        backs = [i for i in range(min(MAX_AFFIX, n) + 1) if not i or word[n - i :] in rules.after]
         cuts = sorted((i + j, i, j) for i in fronts for j in backs if 0 < i + j <= n - MIN_NAME)
         for _, i, j in cuts:
-            aliases = map(self._id, self._rules.capitals(word[i : n - j]))
+            aliases = map(self._id, rules.capitals(word[i : n - j]))
             yield from ((i, j, alias) for alias in aliases if alias >= 0)
 
     def _with_other_ending(self, word: str) -> Iterator[WordForm]:
-        endings = self._affixes.endings or {}
+        endings = self._rules.endings
         for n in range(min(MAX_ENDING, len(word) - MIN_STEM), -1, -1):
             stem = word[: len(word) - n]
             for other in endings.get(word[len(stem) :], ()):
@@ -519,7 +511,7 @@ class WordForms:
 
     def _with_other_stem(self, word: str) -> Iterator[WordForm]:
         """Yield names whose stem changes before some endings: Praha, Praze; Marek, Marka."""
-        endings, stems = self._affixes.endings or {}, self._affixes.stems
+        endings, stems = self._rules.endings, self._rules.stems
         for n in range(min(MAX_ENDING, len(word) - MIN_NAME) if stems else -1, -1, -1):
             stem = word[: len(word) - n]
             others = endings.get(word[len(stem) :], ())
@@ -532,11 +524,12 @@ class WordForms:
         if self._stem is None:
             return
         stem = self._stem(word)
-        if len(stem) < MIN_STEM or not (self._rules.rewritten or word.startswith(stem)):
+        is_rewritten = self._rules.language in REWRITTEN
+        if len(stem) < MIN_STEM or not (is_rewritten or word.startswith(stem)):
             return
         least = self._rules.n_shared(stem)
         # Written in other letters, a stem may be longer than its part of the word.
-        most = min(len(stem), len(word)) if self._rules.rewritten else least
+        most = min(len(stem), len(word)) if is_rewritten else least
         for n in range(most, least - 1, -1):
             begins = self._rules.beginnings(raised[:n])
             names = [name for b in begins for name in self._with_prefix(b, MAX_SAME_STEM)]
@@ -550,5 +543,5 @@ class WordForms:
     def _is_alike(self, name: str, stem: str) -> bool:
         assert self._stem is not None
         return self._stem(name) == stem or (
-            self._rules.graded and strong_root(name) == strong_root(stem)
+            self._rules.language in GRADED and strong_root(name) == strong_root(stem)
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit
@@ -62,23 +62,8 @@ class PackScores:
     none: Float64  # (n,) probability of "none of these" where it does not mean the entity
     scores: Float32  # (n, C + 1) g(e; m), the packed entity last
     candidates: Int32  # (n, C) the known candidates
-    reasons: Callable[[int], tuple[Reason, ...]] = lambda place: ()
+    reasons: Callable[[int], tuple[Reason, ...]]
     """Names what speaks for and against, for one of the n."""
-
-    def spread(self, rows: Int64, place: Int64) -> PackScores:
-        """Return the scores of more rows, each that of one of the n."""
-        taken = {field.name: getattr(self, field.name)[place] for field in fields(self)[1:-1]}
-        return PackScores(rows, **taken, reasons=lambda row: self.reasons(int(place[row])))
-
-
-def no_scores() -> PackScores:
-    """Return the scores of a pack that no mention may mean."""
-    nothing = np.zeros(0)
-    parts, scores = np.zeros((0, len(PARTS))), np.zeros((0, 1), dtype=np.float32)
-    none = np.zeros((0, 0), dtype=np.int32)
-    return PackScores(
-        np.zeros(0, np.int64), nothing, parts, nothing, nothing, nothing, scores, none
-    )
 
 
 def score_pack(
@@ -89,8 +74,8 @@ def score_pack(
     *,
     encoder: TextEncoder | None = None,
     most: int = sys.maxsize,
-) -> PackScores:
-    """Score the mentions of a corpus whose surface is an alias of the pack's entity.
+) -> PackScores | None:
+    """Score the mentions whose surface is an alias of the pack's entity; None: there are none.
 
     Args:
         pack: The pack; it was learned with this knowledge base and model.
@@ -104,7 +89,7 @@ def score_pack(
     """
     named = candidate_rows(corpus, [pack.entity])
     if not len(named):
-        return no_scores()
+        return None
     first, place = first_of_each(corpus.documents[named], corpus.surfaces[named], most)
     rows = named[first]
     if encoder is None or encoder.fingerprint != pack.encoder:
@@ -119,8 +104,32 @@ def score_pack(
         vocabularies=pack.vocabularies,
         encoder=encoder,
     )
-    scores = _score(pack, pile, rows, trained)
-    return scores if len(rows) == len(named) else scores.spread(named, place)
+    theta, temperature = pack_theta(pack), trained.calibration.temperature
+    frozen = trained.model.freeze(pile)
+    margin = margins(frozen, theta, temperature)
+    every, by_part = log_odds(margin, pile, theta, temperature)
+    odds, parts = agree(every, pile)[:, 0], by_part[:, 0]
+    to_none = none_odds(pile, theta)
+    none = np.zeros(len(rows)) if to_none is None else expit(to_none[:, 0])
+    shift = float(pack.groups[SHIFT].sum()) if SHIFT in pack.groups else 0.0
+
+    def reasons(row: int) -> tuple[Reason, ...]:
+        found = int(place[row])
+        return find_reasons(
+            pile, theta, found, dict(zip(PARTS, parts[found].tolist(), strict=True))
+        )
+
+    return PackScores(
+        rows=named,
+        odds=odds[place],
+        parts=parts[place],
+        probability=expit(odds - shift)[place],
+        prior=np.asarray(pack.priors, dtype=np.float64)[pile.alias[place]],
+        none=none[place],
+        scores=frozen.scores(theta)[place],
+        candidates=pile.mentions.candidates[place],
+        reasons=reasons,
+    )
 
 
 def first_of_each(documents: Int32, names: Int32, most: int) -> tuple[Int64, Int64]:
@@ -144,29 +153,6 @@ def first_of_each(documents: Int32, names: Int32, most: int) -> tuple[Int64, Int
     stands_for[order] = order[begins + number]
     chosen, place = np.unique(stands_for, return_inverse=True)
     return chosen, place.astype(np.int64)
-
-
-def _score(pack: EntityPack, pile: Pile, rows: Int64, trained: TrainedModel) -> PackScores:
-    theta, temperature = pack_theta(pack), trained.calibration.temperature
-    frozen = trained.model.freeze(pile)
-    margin = margins(frozen, theta, temperature)
-    every, by_part = log_odds(margin, pile, theta, temperature)
-    odds, parts = agree(every, pile)[:, 0], by_part[:, 0]
-    to_none = none_odds(pile, theta)
-    shift = float(pack.groups[SHIFT].sum()) if SHIFT in pack.groups else 0.0
-    return PackScores(
-        rows=rows,
-        odds=odds,
-        parts=parts,
-        probability=expit(odds - shift),
-        prior=np.asarray(pack.priors, dtype=np.float64)[pile.alias],
-        none=np.zeros(len(rows)) if to_none is None else expit(to_none[:, 0]),
-        scores=frozen.scores(theta),
-        candidates=pile.mentions.candidates,
-        reasons=lambda place: find_reasons(
-            pile, theta, place, dict(zip(PARTS, parts[place].tolist(), strict=True))
-        ),
-    )
 
 
 def find_reasons(
@@ -258,10 +244,21 @@ class PackedEntities:
         if self._spellings.isdisjoint(map(form_of, columns.surfaces)):
             return columns
         corpus, rows = self._named_corpus(columns, batch, texts)
-        scores = [self._scores(pack, corpus) for pack in self.packs]
-        used = [i for i, score in enumerate(scores) if len(score.rows)]
-        if not used:
+        scores: dict[int, PackScores] = {}
+        for i, pack in enumerate(self.packs):
+            try:
+                some = score_pack(
+                    pack, corpus, self._kb, self._trained, encoder=self._encoder, most=MAX_SCORED
+                )
+            except Exception:
+                # Whatever is wrong with one pack, the other packs and the text are fine.
+                self._note_failure(pack)
+                continue
+            if some is not None:
+                scores[i] = some
+        if not scores:
             return columns
+        used = list(scores)
         mine = np.unique(np.concatenate([scores[i].rows for i in used]))  # (n,) rows of the corpus
         n, n_packs = len(mine), len(used)
         odds = np.full((n, n_packs), -np.inf)
@@ -378,17 +375,6 @@ class PackedEntities:
             text=Surroundings(texts, documents, starts, ends),
         )
         return corpus, rows
-
-    def _scores(self, pack: EntityPack, corpus: FlatCorpus) -> PackScores:
-        """Score the mentions of one pack; a pack that fails is as if it were not there."""
-        try:
-            return score_pack(
-                pack, corpus, self._kb, self._trained, encoder=self._encoder, most=MAX_SCORED
-            )
-        except Exception:
-            # Whatever is wrong with one pack, the other packs and the text are fine.
-            self._note_failure(pack)
-            return no_scores()
 
     def _explain(
         self, pack: EntityPack, scores: PackScores, place: int, *, named: bool

@@ -339,6 +339,21 @@ class LinkedDocument:
     offset: int = 0
     """Where `text` starts in the whole document; mentions count from the document's start."""
 
+    @property
+    def name(self) -> str:
+        """What a person reads above it: its id, and which part of a long document it is."""
+        return self.id if self.part is None else f"{self.id}, part {self.part + 1}"
+
+    def pieces(self) -> Iterator[tuple[str, LinkedMention | None]]:
+        """Yield the text in pieces, each with its mention; None stands beside what lies between."""
+        place = 0
+        for mention in self.mentions:
+            start, end = mention.start - self.offset, mention.end - self.offset
+            yield self.text[place:start], None
+            yield self.text[start:end], mention
+            place = end
+        yield self.text[place:], None
+
     def to_record(self, *, all_candidates: bool = True) -> dict[str, Any]:
         """Return plain values for JSON; the text itself stays out."""
         record: dict[str, Any] = {"id": self.id}
