@@ -238,16 +238,16 @@ class MentionColumns:
         return named
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class MentionRows(Sequence[LinkedMention]):
     """The mentions of one document: a stretch of the columns of its batch, used like a tuple."""
 
-    def __init__(self, columns: MentionColumns, rows: slice) -> None:
-        self._columns = columns
-        self._rows = rows
+    columns: MentionColumns
+    rows: slice
 
     @cached_property
     def _values(self) -> tuple[LinkedMention, ...]:
-        columns, rows, ranking = self._columns, self._rows, self._columns.ranking
+        columns, rows, ranking = self.columns, self.rows, self.columns.ranking
         arrays = (ranking.candidates, columns.confidence, ranking.scores, ranking.priors)
         more = (columns.starts, columns.ends, columns.sure, ranking.psi, ranking.leads)
         values = (array[rows].tolist() for array in (*arrays, *more))
@@ -276,7 +276,7 @@ class MentionRows(Sequence[LinkedMention]):
 
     def records(self) -> list[dict[str, Any]]:
         """Return the records without candidates; values are made only where they explain."""
-        columns, rows = self._columns, self._rows
+        columns, rows = self.columns, self.rows
         if columns.score_names or columns.reasons:
             return [mention.to_record(all_candidates=False) for mention in self]
         chosen = columns.chosen[rows]
@@ -298,7 +298,7 @@ class MentionRows(Sequence[LinkedMention]):
         return records
 
     def __len__(self) -> int:
-        return int(self._rows.stop - self._rows.start)
+        return int(self.rows.stop - self.rows.start)
 
     @overload
     def __getitem__(self, index: int) -> LinkedMention: ...

@@ -202,16 +202,16 @@ class Located:
     corpus: FlatCorpus
 
 
+@dataclass(eq=False, repr=False)
 class Remembered(dict[str, Value]):
     """What was found out of words, a bounded number of them, and none of endless length."""
 
-    def __init__(self, find: Callable[[str], Value], most: int = 500_000) -> None:
-        super().__init__()
-        self._find, self._most = find, most
+    find: Callable[[str], Value]
+    most: int = 500_000
 
     def __missing__(self, word: str) -> Value:
-        found = self._find(word)
-        if len(self) < self._most and len(word) <= MAX_REMEMBERED_LENGTH:
+        found = self.find(word)
+        if len(self) < self.most and len(word) <= MAX_REMEMBERED_LENGTH:
             self[word] = found
         return found
 
