@@ -62,12 +62,6 @@ def test_statistics_by_hand():
     assert str(Interval(0.5, 0.25, 0.75)) == "0.500 [0.250, 0.750]"
 
 
-def test_an_interval_needs_a_sample():
-    """No sample at all is refused."""
-    with pytest.raises(SettingsError, match="at least one sample"):
-        bootstrap(np.ones((3, 2)), ratio, _rng(), n_samples=0)
-
-
 @pytest.mark.parametrize("kind", [DeepED, Yamada])
 def test_held_out_report(kind, tmp_path):
     """Accuracy stands beside prior alone, with ablations of every score and a figure."""
@@ -132,31 +126,26 @@ def test_folds_measure_every_held_out_article_once(trained_yamada):
     assert folds[0].rows[1].accuracy != everything.rows[1].accuracy
 
 
-@pytest.mark.parametrize("n_folds", [1, 10_000])
-def test_folds_out_of_range_are_refused(trained_yamada, n_folds):
-    """One fold leaves nothing to train on, and a fold needs an article."""
-    with pytest.raises(SettingsError, match="folds"):
-        evaluate_held_out(world_kb(), trained_yamada, n_folds=n_folds)
-
-
-def test_model_that_does_not_say_how_it_was_trained_has_no_folds():
-    """Folds repeat a training; a model made otherwise is refused in one sentence."""
-    kb = world_kb()
-    with pytest.raises(LearningError, match="stamo train"):
-        evaluate_held_out(kb, untrained(kb), n_folds=2)
-
-
 @pytest.fixture(scope="module")
 def trained_yamada():
     args = TrainingArgs(n_pairs=200, n_epochs=1, batch_size=32)
     return train_linking_model(world_kb(), "yamada", args)
 
 
-def test_no_held_out_article_is_an_error():
-    """A knowledge base without held-out articles cannot be evaluated so."""
-    kb = small_kb()
-    with pytest.raises(SettingsError, match="--held-out"):
-        evaluate_held_out(kb, untrained(kb))
+REFUSED = {
+    "one fold leaves nothing to train on": (world_kb, {"n_folds": 1}, SettingsError, "folds"),
+    "a fold needs an article": (world_kb, {"n_folds": 10_000}, SettingsError, "folds"),
+    "folds repeat a training": (world_kb, {"n_folds": 2}, LearningError, "stamo train"),
+    "nothing was held out": (small_kb, {}, SettingsError, "--held-out"),
+    "no sample": (world_kb, {"n_samples": 0}, SettingsError, "at least one sample"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_measured_is_refused(case):
+    kb, given, error, sentence = REFUSED[case]
+    with pytest.raises(error, match=sentence):
+        evaluate_held_out(kb(), untrained(kb()), **given)
 
 
 GOLD = [
@@ -196,14 +185,20 @@ def test_gold_documents_by_hand(gold_path):
     assert "gold.jsonl.xz" in gold_tables([report])[1].markdown()
 
 
-def test_bad_gold_is_refused(tmp_path):
-    """A line that is not of the format is named with its number."""
-    path = tmp_path / "gold.jsonl"
-    path.write_text('{"text": "a", "index": [[0, 1]]}\n')
-    with pytest.raises(CorpusFormatError, match=r"gold\.jsonl:1"):
-        read_zelda(path)
-    with pytest.raises(CorpusFormatError, match=r"no file .*nowhere\.jsonl\.xz"):
-        read_zelda(tmp_path / "nowhere.jsonl.xz")
+@pytest.mark.parametrize(
+    ("read", "name", "text", "sentence"),
+    [
+        (read_zelda, "gold.jsonl", '{"text": "a", "index": [[0, 1]]}\n', r"gold\.jsonl:1"),
+        (read_zelda, "nowhere.jsonl.xz", None, r"no file .*nowhere\.jsonl\.xz"),
+        (read_nif, "gold.ttl", "nonsense", r"gold\.ttl cannot be read as NIF"),
+    ],
+)
+def test_bad_gold_is_refused(read, name, text, sentence, tmp_path):
+    """The sentence names the file, and the line."""
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(CorpusFormatError, match=sentence):
+        read(tmp_path / name)
 
 
 def test_gold_comes_in_any_compression(gold_path, tmp_path):
@@ -254,11 +249,3 @@ def test_nif_measures_what_zelda_measures(gold_path, tmp_path):
     (by_zelda,) = evaluate_gold(kb, trained, [gold_path], n_samples=20)
     assert by_nif.n_dropped == 1  # NIF cannot even say the span outside of its text
     assert replace(by_nif, name="", n_dropped=0) == replace(by_zelda, name="", n_dropped=0)
-
-
-def test_bad_nif_gold_is_named(tmp_path):
-    """The sentence says which file."""
-    path = tmp_path / "gold.ttl"
-    path.write_text("nonsense")
-    with pytest.raises(CorpusFormatError, match=r"gold\.ttl cannot be read as NIF"):
-        read_nif(path)

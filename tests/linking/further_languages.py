@@ -17,13 +17,6 @@ WIKIS = {
         "Z [[Warszawa|Warszawy]] jest daleko. [[Łódź]] jest bliżej.",
         "Łódź": "[[Łódź]] to miasto. Stąd do [[Gdańsk|Gdańska]] daleko.",
     },
-    "cs": {
-        "Praha": "[[Praha]] je město. Řeka [[Vltava]] teče městem.",
-        "Brno": "[[Brno]] je město. [[Praha]] je daleko. Žije v [[Ostrava|Ostravě]].",
-        "Vltava": "[[Vltava]] je řeka. Teče přes [[Praha|Prahu]].",
-        "Ostrava": "[[Ostrava]] je město. [[Brno]] je blíž než [[Plzeň]].",
-        "Plzeň": "[[Plzeň]] je město. Pivo je z [[Plzeň|Plzně]]. [[Brno]] ne.",
-    },
     "hu": {
         "Budapest": "[[Budapest]] főváros. A [[Duna]] átfolyik rajta.",
         "Duna": "A [[Duna]] folyó. [[Budapest]]en át folyik. [[Pécs]] nincs mellette.",
@@ -83,22 +76,6 @@ WIKIS = {
         "Gasteiz": "[[Gasteiz]] hiria da. [[Donostia]]n itsasoa dago. [[Bilbo]] handia da.",
         "Iruñea": "[[Iruñea]] hiria da. [[Gasteiz]] gertu dago.",
     },
-    "sk": {
-        "Bratislava": "[[Bratislava]] je mesto. [[Dunaj]] tečie okolo.",
-        "Dunaj": "[[Dunaj]] je rieka. Tečie cez mesto [[Bratislava]].",
-        "Brezno": "[[Brezno]] je mesto. [[Martin]] je ďaleko.",
-        "Martin": "[[Martin]] je mesto. [[Brezno]] je blízko.",
-    },
-    "sl": {
-        "Ljubljana": "[[Ljubljana]] je mesto. [[Maribor]] je daleč.",
-        "Maribor": "[[Maribor]] je mesto. [[Ljubljana]] je velika.",
-        "Celje": "[[Celje]] je mesto. [[Maribor]] ni daleč.",
-    },
-    "lv": {
-        "Rīga": "[[Rīga]] ir pilsēta. [[Cēsis]] ir tālu.",
-        "Daugava": "[[Daugava]] ir upe. [[Rīga]] ir pie tās.",
-        "Cēsis": "[[Cēsis]] ir pilsēta. [[Daugava]] ir tālu.",
-    },
     "az": {
         "Bakı": "[[Bakı]] şəhərdir. [[Gəncə]] uzaqdır.",
         "Gəncə": "[[Gəncə]] şəhərdir. [[Bakı]] uzaqdır.",
@@ -147,10 +124,6 @@ SENTENCES = {
         "„[[Kraków]]” – rzekł.",
         "NOWINY: [[KRAKÓW]] I [[ŁÓDŹ]]",
     ],
-    "cs": [
-        "Bydlí v [[Ostravě]] a jezdí do [[Brna]].",
-        "Most přes [[Vltavu]]. Z [[Plzně]] do [[Prahy]]. Pražský hrad.",
-    ],
     "hu": [
         "[[Budapesten]] lakik, de [[Szegedre]] jár.",
         "A [[Dunában]] úszik. [[Barcelonában]] is járt.",
@@ -195,18 +168,6 @@ SENTENCES = {
     "eu": [
         "[[Bilbon]] bizi da eta [[Donostiara]] doa.",
         "[[Gasteizko]] kaleak.",
-    ],
-    "sk": [
-        "Býva v [[Bratislave]] a chodí do [[Martina]].",
-        "Z [[Brezna]] k [[Dunaju]]. Bratislavský hrad.",
-    ],
-    "sl": [
-        "Živi v [[Ljubljani]], hodi v [[Maribor]] in iz [[Maribora]].",
-        "Mariborčan poje.",
-    ],
-    "lv": [
-        "Viņš dzīvo [[Rīgā]] pie [[Daugavas]].",
-        "[[Rīgas]] ielas. Rīdzinieks dzied.",
     ],
     "az": [
         "O, [[Bakıda]] yaşayır, [[Gəncəyə]] gedir.",

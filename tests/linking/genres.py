@@ -1,12 +1,10 @@
 """News, tweets and posts written for the tests, with the names to find and words to leave alone.
 
 `[[Bush|George W. Bush]]` is a name and the title of its entity, `{{turkey}}` a word that is no name
-there. The entities are those of an English encyclopaedia: `python -m tests.linking.genres KB MODEL`
-measures a knowledge base of one. In the tests a small wiki of the same titles stands for it.
+there. A small wiki of the same titles stands for an English encyclopaedia.
 """
 
 import re
-import sys
 import tempfile
 from collections.abc import Iterable
 from functools import cache
@@ -16,7 +14,6 @@ from pathlib import Path
 from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker
-from stamo.models.store import load_model
 from tests.linking.small import write_dump
 
 NEWS = (
@@ -24,27 +21,17 @@ NEWS = (
     "on Tuesday. [[Bush|George W. Bush]] said the [[United States]] and [[Britain|United Kingdom]] "
     "would work with the [[United Nations]] in [[Iraq]]. [[Blair|Tony Blair]]'s {{visit}} is his "
     "third this {{year}}. The [[U.N.|United Nations]] had no {{comment}}.",
-    "[[BRUSSELS|Brussels]] - [[Microsoft]] will appeal against the {{fine}} that the [[European "
-    "Commission]] imposed. [[Microsoft]]'s lawyers say so. [[Bill Gates]] built the {{company}} "
-    "with [[Paul Allen]]; [[Gates|Bill Gates]] is its {{chairman}}.",
     "TRIP TO [[INDIA|India]] AND [[PAKISTAN|Pakistan]]\n\n[[NEW DELHI|New Delhi]] - Mr. [[George "
     "W. Bush]] will travel to [[India]] next {{week}}, officials said.",
     "[[Roger Federer]] beat [[Rafael Nadal]] in the {{final}}. [[Federer|Roger Federer]] has now "
     "won four {{titles}} there. [[Nadal|Rafael Nadal]]'s {{knee}} had hurt, and Maria Nadal, no "
     "{{relative}}, came second.",
-    "[[Boeing]] and [[Airbus]] quarrel about {{subsidies}} again. [[Boeing]]'s {{shares}} fell, "
-    "while the [[World Trade Organization]] studied the {{case}}. The [[WTO|World Trade "
-    "Organization]] will rule in {{autumn}}.",
-    "[[Kofi Annan]] spoke in [[Geneva]]. [[Annan|Kofi Annan]] asked [[Israel]] to talk. [[Ariel "
-    "Sharon]] did not {{answer}}; [[Sharon|Ariel Sharon]]'s {{office}} said he was ill.",
     "[[U.S.|United States]] {{stocks}} rose on Friday. [[General Motors]] gained two {{percent}} "
     "and [[IBM]] three. [[GM|General Motors]] plans to close a {{plant}} in [[Ohio]]. [[Alan "
     "Greenspan]] warned of {{inflation}}. [[Greenspan|Alan Greenspan]] retires soon.",
     "[[MOSCOW|Moscow]], [[Russia]] - [[Vladimir Putin]] received [[Jacques Chirac]] and [[Gerhard "
     "Schröder]]. [[Putin|Vladimir Putin]] praised the [[French|France]] president. "
     "[[Chirac|Jacques Chirac]] and [[Schröder|Gerhard Schröder]] opposed the {{war}} in [[Iraq]].",
-    "The [[World Health Organization]] asked [[Germany]], [[France]] and [[Japan]] for {{money}}. "
-    "A {{spokesman}} in [[Geneva]] said so.",
     "[[LONDON|London]] (agency) - The {{airline}} [[British Airways]], whose planes fly to "
     "[[Australia]] and [[Hong Kong]], will buy from [[Airbus]]. [[Margaret Thatcher]] sold it. "
     "Lady [[Thatcher|Margaret Thatcher]]'s {{government}} sold others as well.",
@@ -55,11 +42,9 @@ TWEETS = (
     "RT @friend: [[Microsoft]] should buy it #[[microsoft|Microsoft]] {{may}} regret it",
     "i want an {{apple}} and a {{window}} seat to [[paris|Paris]] pls",
     "OMG [[THE BEATLES|The Beatles]] ARE THE BEST BAND EVER #[[TheBeatles|The Beatles]]",
-    "can't believe [[google|Google]] is down {{again}} #[[google|Google]]",
     "@[[NASA]] launches tonight!!! {{who}} is up?",
     "LOVE the new [[Harry Potter]] book, so much {{fun}} #[[HarryPotter|Harry Potter]]",
     "[[u.s.|United States]] and [[uk|United Kingdom]] at it again in [[iraq|Iraq]], {{will}} see",
-    "#[[Wikipedia]] says the [[eiffel tower|Eiffel Tower]] is 324 m. i {{said}} so",
     "on the [[bbc|BBC]] now, [[nasa|NASA]] and a {{cat}}",
 )
 POSTS = (
@@ -69,14 +54,10 @@ POSTS = (
     "best. [[Joan Baez]] agrees, so did [[John Lennon]]. [[Lennon|John Lennon]] covered him!",
     "anyone here been to [[japan|Japan]]? i'm flying to [[tokyo|Tokyo]] in {{may}} and want to see "
     "[[mount fuji|Mount Fuji]]. is [[kyoto|Kyoto]] worth a {{day}}?",
-    "My car won't start. Friends say buy a [[Toyota]] or a [[BMW]], but my {{father}} says no. The "
-    "{{gift}} was fine.",
     "EDIT: found it, it was in [[C++]] all along. It {{might}} be easier; [[Guido van Rossum]] "
     "designed his so.",
     "They invaded [[Poland]] in 1939, not 1940. [[Winston Churchill]] wasn't PM {{yet}}. "
     "[[Churchill|Winston Churchill]] came in {{spring}}.",
-    "[[Immanuel Kant]] vs [[David Hume]]: who {{wins}}? I read [[Kant|Immanuel Kant]] in "
-    "{{school}}, and [[Hume|David Hume]] never.",
     "The [[Chicago Bulls]] were better when [[Michael Jordan]] played. He {{retired}}.",
 )
 GENRES = {"news": NEWS, "tweets": TWEETS, "posts": POSTS}
@@ -86,7 +67,6 @@ OTHER_NAMES = {
     "United Nations": ("U.N.",),
     "France": ("French",),
     "General Motors": ("GM",),
-    "World Trade Organization": ("WTO",),
 }
 """Names that links show, besides titles."""
 _MARK = re.compile(r"\[\[([^\]|]*)(?:\|([^\]]*))?\]\]|\{\{(.*?)\}\}")
@@ -155,16 +135,3 @@ def measure(linker: Linker, documents: Iterable[str]) -> tuple[float, float, flo
             n_taken += taken
             faults += [f"{text[start:end]}: no name"] if taken else []
     return n_found / n, n_right / n, n_taken / max(n_words, 1), faults
-
-
-def main(kb: str, model: str | None = None) -> None:
-    """Print a table for a knowledge base."""
-    linker = Linker(KnowledgeBase.open(kb), None if model is None else load_model(model))
-    for genre, documents in GENRES.items():
-        found, right, taken, faults = measure(linker, documents)
-        sys.stdout.write(f"| {genre} | {found:.2f} | {right:.2f} | {taken:.2f} |\n")
-        sys.stderr.write("".join(f"  {fault}\n" for fault in faults))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

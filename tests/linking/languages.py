@@ -6,7 +6,7 @@ A name in a sentence is marked as a link; what is inside the brackets is the spa
 
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -103,50 +103,105 @@ SENTENCES = {
         "[[대한민국]]의 [[한강]]도 [[서울]]까지 흐른다.",
         "그는 [[부산]]으로 갔다. [[제주도]]에는 바람이 많다.",
         "아이들이 부산스럽다. 서울대학교 학생이다.",
+        "어제 [[서울]]에는 눈이 많이 내렸다.",
+        "그녀는 [[부산]]행 기차를 놓쳤다.",
+        "친구는 [[부산]]이나 [[제주도]]에 살고 싶어 한다.",
+        "[[대한민국]]에서도 [[한강]]만큼 긴 강은 드물다.",
     ],
     "ja": [
         "[[ＪＲ]]で[[京都]]から[[大阪]]まで行った。",
         "[[日本]]の[[東京]]に住む。",
         "東日本は広い。",
+        "昨日は[[東京]]で雪が降った。",
+        "[[大阪]]へ行く電車に乗り遅れた。",
+        "[[京都]]の寺を訪ねたい。",
+        "[[東京]]と[[大阪]]の間に新幹線がある。",
     ],
     "zh": [
         "[[中國]]的[[長江]]很长。",
         "[[上海]]和[[臺灣]]都在海边。",
         "他从[[北京]]来。",
         "发展中国家很多。",
+        "昨天[[北京]]下了雪。",
+        "他错过了去[[上海]]的火车。",
+        "[[北京]]和[[上海]]之间有高铁。",
+        "[[長江]]是[[中國]]最長的河。",
     ],
     "he": [
         "היא גרה ב[[פריז]] ונסעה ל[[לונדון]].",
         "הוא בא מ[[צרפת]] ו[[ליון]] יפה.",
         "ה[[פריז]] הישנה.",
+        "אתמול ירד שלג ב[[פריז]].",
+        "היא נסעה מ[[לונדון]] ל[[ליון]].",
+        "הרכבת ש[[פריז]] חיכתה לה איחרה.",
+        "הוא גר ב[[צרפת]] שנים רבות.",
     ],
-    "ar": ["زار [[مصر]] و[[فرنسا]] ثم عاد ل[[باريس]].", "ب[[القاهرة]] نيل.", "[[مصر]] بعيدة."],
+    "ar": [
+        "زار [[مصر]] و[[فرنسا]] ثم عاد ل[[باريس]].",
+        "ب[[القاهرة]] نيل.",
+        "[[مصر]] بعيدة.",
+        "يعيش ب[[باريس]] منذ سنوات.",
+        "[[فرنسا]] و[[مصر]] صديقتان.",
+        "وصل الوفد ل[[فرنسا]] مساء.",
+        "ف[[القاهرة]] مدينة كبيرة.",
+    ],
     "fa": [
         "[[ايران]] بزرگ است.",
         "از [[تهران]] تا [[كرمان]] راه است.",
         "[[شیراز]] و [[شيراز]] یکی است.",
+        "[[ايران]] و همسایگانش.",
+        "[[كرمان]] دور است.",
+        "[[تهران]]ی‌ها مهربانند.",
+        "سفر به [[شيراز]] کوتاه بود.",
     ],
     "ru": [
         "Он жил в [[Москве]] и писал о [[России]].",
         "За [[Москвой]] течёт река; [[Самару]] он любил.",
         "О [[Лондоне]] и [[Берлине]] говорят много. [[Тула]] стара.",
         "Волгарь и Берлинский поют. Росси строил дом.",
+        "Вчера в [[Самаре]] шёл снег.",
+        "Он гордится [[Москвой]] и [[Россией]].",
+        "Между [[Москвой]] и [[Тулой]] ходит поезд.",
+        "Она любит [[Тулу]] и [[Волгу]].",
     ],
     "fi": [
         "Hän asuu [[Tampereella]] ja käy [[Helsingissä]].",
         "[[Suomessa]] on kylmä. [[Lahdessa]] ja [[Oulussa]] sataa.",
         "Turkulainen nauraa. Suomalainen puhuu. Oululainen tuli.",
+        "Eilen [[Helsingissä]] satoi lunta.",
+        "Hän tuli [[Kuopiosta]] ja meni [[Lahteen]].",
+        "[[Helsingin]] ja [[Turun]] välillä kulkee juna.",
+        "Asun [[Oulussa]], en [[Lahdessa]].",
     ],
     "de": [
         "Die Parks [[Berlins]] sind groß.",
         "Das Wasser der [[Elbe]] ist kalt. [[Hamburgs]] Hafen.",
+        "Die Brücken [[Dresdens]] sind alt.",
+        "[[Berlins]] Bürgermeister sprach.",
+        "Der Berliner lachte.",
+        "Der Hamburger Hafen ist groß.",
     ],
     "tr": [
         "[[İstanbul]]'da yağmur var, [[Ankara]]'ya kar yağdı.",
         "[[İzmir]]'in denizi, [[Türkiye]]'nin dağları.",
+        "Dün [[Ankara]]'da kar yağdı.",
+        "[[İstanbul]]'un köprüleri eskidir.",
+        "[[Ankara]]'dan [[İzmir]]'e gittik.",
+        "[[Türkiye]]’de yaz uzundur.",
     ],
-    "hi": ["वह [[दिल्ली]] में रहता है।", "[[मुंबई]] और [[गंगा]] [[भारत]] में हैं।"],
-    "th": ["เขาไป[[เชียงใหม่]]และ[[ภูเก็ต]]", "[[กรุงเทพ]]ใหญ่มาก"],
+    "hi": [
+        "वह [[दिल्ली]] में रहता है।",
+        "[[मुंबई]] और [[गंगा]] [[भारत]] में हैं।",
+        "भारतीय लोग हँसते हैं।",
+    ],
+    "th": [
+        "เขาไป[[เชียงใหม่]]และ[[ภูเก็ต]]",
+        "[[กรุงเทพ]]ใหญ่มาก",
+        "เมื่อวานฝนตกที่[[กรุงเทพ]]",
+        "เธอพลาดรถไฟไป[[เชียงใหม่]]",
+        "ทีม[[ไทย]]ชนะ",
+        "ระหว่าง[[กรุงเทพ]]กับ[[เชียงใหม่]]มีรถไฟ",
+    ],
 }
 
 _MARK = re.compile(r"\[\[(.*?)\]\]")
@@ -196,12 +251,10 @@ def found_spans(language: str, text: str) -> dict[Span, str]:
     return dict(zip(spans, kb.titles(meant), strict=True))
 
 
-def recall_and_precision(
-    language: str, sentences: Mapping[str, Sequence[str]] = SENTENCES
-) -> tuple[float, float]:
+def recall_and_precision(language: str) -> tuple[float, float]:
     """Measure detection on new sentences of a language."""
     hits, n_gold, n_found = 0, 0, 0
-    for sentence in sentences[language]:
+    for sentence in SENTENCES[language]:
         text, gold = unmark(sentence)
         found = set(found_spans(language, text))
         hits, n_gold, n_found = hits + len(gold & found), n_gold + len(gold), n_found + len(found)

@@ -40,7 +40,7 @@ def test_link_gives_spans_entities_and_confidence(linker):
 
 def test_what_is_remembered_of_words_is_bounded(monkeypatch):
     """Neither many words nor endless ones stay in memory; what they are is still found out."""
-    monkeypatch.setattr("stamo.linking.batch.MAX_CACHED_WORDS", 5)
+    monkeypatch.setattr("stamo.linking.linker.MAX_CACHED_WORDS", 5)
     linker = make_linker()
     endless = "x" * 1000
     linker.link(f"Java lies in {endless} Indonesia.")
@@ -57,11 +57,14 @@ def test_texts_without_names(linker, text):
     assert linker.link(text) == []
 
 
-def test_threshold_gives_nil():
-    """Below the threshold a mention stays, with its candidates, but without an entity."""
+def test_threshold_and_unknown_names_give_nil(linker):
+    """Below the threshold a mention stays, with its candidates; an unknown name has none."""
     (mention,) = make_linker(threshold=1.0).link("on Java")
     assert mention.entity is None
     assert mention.candidates
+    (linked,) = linker.link_documents([Document("a", "Zork ran", (Mention("Zork", 0, 4),))])
+    (unknown,) = linked.mentions
+    assert (unknown.entity, unknown.candidates, unknown.confidence) == (None, (), 0.0)
 
 
 def test_one_pass_links_by_prior():
@@ -72,21 +75,23 @@ def test_one_pass_links_by_prior():
     assert mention.confidence == pytest.approx(priors[0])
 
 
-def test_given_mentions_are_linked_as_given(linker):
-    """Given spans are used, also where detection finds nothing, and their entities are ignored."""
-    text = "the island of JAVA's coast"
-    mention = Mention("JAVA's", 14, 20, "Wrong")
-    (linked,) = linker.link_documents([Document("a", text, (mention,))])
-    assert [m.surface for m in linked.mentions] == ["JAVA's"]
-    assert linked.mentions[0].entity in {"Java", "Java (language)"}
-
-
-def test_unknown_surface_is_nil(linker):
-    """A given mention that no name fits has no entity and no candidate."""
-    (linked,) = linker.link_documents([Document("a", "Zork ran", (Mention("Zork", 0, 4),))])
-    assert linked.mentions[0].entity is None
-    assert linked.mentions[0].candidates == ()
-    assert linked.mentions[0].confidence == 0.0
+@pytest.mark.parametrize(
+    ("text", "surface", "entities"),
+    [
+        # Also where detection finds nothing; the entity that a document gives is ignored.
+        ("the island of JAVA's coast", "JAVA's", {"Java", "Java (language)"}),
+        # A given span in NFD text finds the composed name.
+        ("in Sa\u0303o Paulo", "Sa\u0303o Paulo", {"São Paulo"}),
+        # A surface with half a character is unknown.
+        ("Ja\ud800va is an island", "Ja\ud800va", {None}),
+    ],
+)
+def test_given_mentions_are_linked_as_given(linker, text, surface, entities):
+    start = text.index(surface)
+    given = Mention(surface, start, start + len(surface), "Wrong")
+    (linked,) = linker.link_documents([Document("a", text, (given,))])
+    assert [m.surface for m in linked.mentions] == [surface]
+    assert linked.mentions[0].entity in entities
 
 
 def test_a_bad_document_does_not_harm_its_batch(linker):
@@ -121,14 +126,6 @@ def test_long_text_is_linked_in_windows():
     assert linked.text == text
     assert len(linked.mentions) == 400
     assert all(text[m.start : m.end] == m.surface for m in linked.mentions)
-
-
-def test_decomposed_given_mention(linker):
-    """A given span in NFD text finds the composed name."""
-    text = "in Sa\u0303o Paulo"
-    (linked,) = linker.link_documents([Document("a", text, (Mention(text[3:], 3, len(text)),))])
-    assert linked.mentions[0].entity == "São Paulo"
-    assert linked.mentions[0].surface == text[3:]
 
 
 @pytest.mark.parametrize("kind", [DeepED, Yamada])
@@ -168,36 +165,16 @@ def test_settings_are_checked():
             LinkerSettings(**wrong)
 
 
-def test_half_a_character_in_a_given_mention_names_nothing():
-    """A surface with a lone surrogate is unknown; its document and the others are linked."""
-    kb = small_kb()
-    linker = Linker(kb, untrained(kb))
-    given = (Mention("Ja\ud800va", 0, 5), Mention("Java", 10, 14))
-    odd = Document("odd", "Ja\ud800va and Java", given)
-    first, second = linker.link_documents([odd, Document("good", "Java is an island.")])
-    assert [m.entity for m in first.mentions] == [None, "Java"]
-    assert second.mentions
-
-
-def test_records_need_no_values():
+@pytest.mark.parametrize("explain", [False, True])
+def test_records_need_no_values(explain):
     """Short records come from the columns of a batch and are those of the values."""
-    kb = small_kb()
-    linker = Linker(kb, untrained(kb), settings=LinkerSettings(threshold=0.3))
+    linker = make_linker(threshold=0.3, explain=explain)
     texts = ["Java and Sumatra, York", "nothing", "the code of Java in New York"]
     for linked in linker.link_batch([Chunk(Document(t, t)) for t in texts]):
         values = [m.to_record(all_candidates=False) for m in linked.mentions]
         assert linked.to_record(all_candidates=False)["mentions"] == values
+        assert all(("why" in value) == explain for value in values)
         assert pickle.loads(pickle.dumps(linked)) == linked
-
-
-def test_explanations_stay_in_short_records():
-    """A linker that explains does so with and without candidates."""
-    kb = small_kb()
-    linker = Linker(kb, untrained(kb), settings=LinkerSettings(explain=True))
-    (linked,) = linker.link_batch([Chunk(Document("a", "Java and Sumatra"))])
-    first = linked.to_record(all_candidates=False)["mentions"][0]
-    assert first["why"] == linked.to_record()["mentions"][0]["why"]
-    assert "candidates" not in first
 
 
 def test_linking_leaves_the_threads_of_torch_alone(monkeypatch):
@@ -205,13 +182,13 @@ def test_linking_leaves_the_threads_of_torch_alone(monkeypatch):
     kb = small_kb()
     linker, before, seen = Linker(kb, untrained(kb)), torch.get_num_threads(), []
     model = linker.trained.model
-    score = model.score_known
+    psi = model.psi
 
-    def noted(*args):
+    def noted(batch):
         seen.append(torch.get_num_threads())
-        return score(*args)
+        return psi(batch)
 
-    monkeypatch.setattr(model, "score_known", noted)
+    monkeypatch.setattr(model, "psi", noted)
     torch.set_num_threads(2)
     try:
         linker.link("Java and Sumatra")

@@ -114,20 +114,13 @@ def test_tables_of_arrow_and_pandas():
     assert frame["confidence"].tolist() == [0.75, 0.5, 0.0]
 
 
-def test_an_unknown_format_is_a_sentence():
-    """The formats are listed."""
-    with pytest.raises(SettingsError, match="jsonl, csv, nif, html"):
-        link_format("xml")
-
-
 def test_a_spreadsheet_computes_nothing():
     """A name that begins as a formula does is a text in CSV; numbers stay numbers."""
     mention = LinkedMention("@Rey", 0, 4, "=1+1", 0.5)
-    (row,) = csv.DictReader(
-        io.StringIO(write("csv", LinkedDocument("-d", "@Rey", (mention,))).decode())
-    )
-    assert (row["id"], row["surface"], row["entity"]) == ("'-d", "'@Rey", "'=1+1")
-    assert (row["start"], row["confidence"]) == ("0", "0.5")
+    row = write("csv", LinkedDocument("-d", "@Rey", (mention,))).splitlines()[1]
+    assert row == b"'-d,0,4,'@Rey,'=1+1,,0.5,,,"
+    with pytest.raises(SettingsError, match="jsonl, csv, nif, html"):
+        link_format("xml")
 
 
 def test_what_was_declared_of_a_packed_entity_travels():

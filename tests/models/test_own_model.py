@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stamo.features.embedding import model_tables
-from stamo.linking.rank import lead_by_score
+from stamo.linking.linker import lead_by_score
 from stamo.models.base import MASKED
 from stamo.models.store import EXTRA_FEATURES, MODELS, load_model
 from stamo.models.train import TrainingArgs, encode_held_out, predict, train_linking_model

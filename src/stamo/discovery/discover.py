@@ -48,8 +48,7 @@ from stamo.features.mentions import context_words
 from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detect import LinkerSettings
-from stamo.linking.linker import Linker, map_batches
-from stamo.linking.rank import N_SHOWN
+from stamo.linking.linker import N_SHOWN, Linker, map_batches
 from stamo.linking.texts import join_texts
 from stamo.models.store import TrainedModel
 from stamo.system.files import Float64, Int32, Int64

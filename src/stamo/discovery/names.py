@@ -25,11 +25,10 @@ from typing import NamedTuple
 import numpy as np
 
 from stamo.kb.base import STOP_WORD_FREQUENCY, KnowledgeBase, normalise_surfaces
-from stamo.linking.batch import Located, flatten_joined
 from stamo.linking.haystack import begins_sentence
 from stamo.linking.linker import Linker
 from stamo.linking.names import in_documents
-from stamo.linking.texts import JoinedTexts
+from stamo.linking.texts import JoinedTexts, Located, flatten_joined
 from stamo.system.files import Bools, Int32, Int64
 
 _YEAR = re.compile(r"(?:19|20)(?<![\d.,][12][90])\d\d(?!\d|[.,]\d)")

@@ -29,7 +29,7 @@ from stamo.features.mentions import (
     most_frequent_entities,
 )
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.rank import MAX_CANDIDATES, score_names
+from stamo.linking.linker import MAX_CANDIDATES, score_names
 from stamo.models.base import MASKED
 from stamo.models.store import TrainedModel
 from stamo.system.files import Bools, Int32

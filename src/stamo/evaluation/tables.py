@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-    from stamo.evaluation.gold import EndToEnd, GoldReport
-    from stamo.evaluation.held_out import AccuracyRow, Confidence, HeldOutReport
+    from stamo.evaluation.gold import GoldReport
+    from stamo.evaluation.held_out import Confidence, HeldOutReport
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,19 @@ def held_out_tables(report: HeldOutReport) -> list[Table]:
         f"{report.candidate_recall}"
     )
     columns = ("linking by", "accuracy", "hard mentions", "above prior alone", "hard ones")
+    rows, ablations = (
+        tuple(
+            (r.name, f"{r.accuracy}", f"{r.hard}", f"{r.gain:+.3f}", f"{r.hard_gain:+.3f}")
+            for r in some
+        )
+        for some in (report.rows, report.ablations)
+    )
     return [
-        Table(title, columns, tuple(map(_cells, report.rows))),
+        Table(title, columns, rows),
         Table(
             f"{report.model} with one score the same for all candidates",
             ("linking by", "accuracy", "hard mentions", "change", "of hard ones"),
-            tuple(map(_cells, report.ablations)),
+            ablations,
         ),
         *(
             Table(
@@ -65,11 +72,6 @@ def held_out_tables(report: HeldOutReport) -> list[Table]:
             for part in report.confidence
         ),
     ]
-
-
-def _cells(row: AccuracyRow) -> tuple[str, ...]:
-    gains = (f"{g:+.3f}" for g in (row.gain, row.hard_gain))
-    return (row.name, str(row.accuracy), str(row.hard), *gains)
 
 
 def gold_tables(reports: Sequence[GoldReport]) -> list[Table]:
@@ -93,23 +95,15 @@ def gold_tables(reports: Sequence[GoldReport]) -> list[Table]:
             "End to end, with our own mention detection",
             ("file", "span", "precision", "on gold spans", "recall", "F1", "spans found"),
             tuple(
-                _end_to_end(report.name, kind, values)
+                (
+                    *(report.name, kind, str(found.precision), str(found.precision_on_gold)),
+                    *(str(found.recall), str(found.f1), str(found.detection_recall)),
+                )
                 for report in reports
-                for kind, values in (("exact", report.exact), ("overlap", report.overlapping))
+                for kind, found in (("exact", report.exact), ("overlap", report.overlapping))
             ),
         ),
     ]
-
-
-def _end_to_end(name: str, kind: str, values: EndToEnd) -> tuple[str, ...]:
-    estimates = (
-        values.precision,
-        values.precision_on_gold,
-        values.recall,
-        values.f1,
-        values.detection_recall,
-    )
-    return (name, kind, *map(str, estimates))
 
 
 def save_reliability(curves: Sequence[Confidence], path: Path) -> None:

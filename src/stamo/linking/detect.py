@@ -231,17 +231,15 @@ def fit_for_small_letters(kb: KnowledgeBase, aliases: Int32) -> Bools:
     dotted = np.fromiter(("." in name[:-1] and " " not in name for name in names), bool, len(names))
     likely = dotted | (kb.link_probability[aliases] >= LEAST_LINK_PROBABILITY)
     initials = [i for i, name in enumerate(names) if len(name) > 1 and name.isupper()]
-    likely[initials] &= dotted[initials] | _is_written_so(kb, aliases[initials])
-    return np.asarray(likely & (kb.alias_ids([lower(name) for name in names]) < 0))
-
-
-def _is_written_so(kb: KnowledgeBase, aliases: Int32) -> Bools:
-    """Tell which names in capitals are what their letters mostly are; none without word counts."""
-    if not kb.dimensions:
-        return np.zeros(len(aliases), dtype=np.bool_)
-    words = kb.word_ids([lower(name) for name in kb.aliases(aliases)])
-    counts = np.where(words >= 0, kb.word_counts[np.maximum(words, 0)], 0)
-    return np.asarray(kb.alias_documents[aliases] >= LEAST_INITIALS_SHARE * counts)
+    small = [lower(name) for name in names]
+    # Names in capitals are what their letters mostly are; none is known to be without word counts.
+    is_written_so = np.zeros(len(initials), dtype=np.bool_)
+    if kb.dimensions:
+        words = kb.word_ids([small[i] for i in initials])
+        counts = np.where(words >= 0, kb.word_counts[np.maximum(words, 0)], 0)
+        is_written_so = kb.alias_documents[aliases[initials]] >= LEAST_INITIALS_SHARE * counts
+    likely[initials] &= dotted[initials] | is_written_so
+    return np.asarray(likely & (kb.alias_ids(small) < 0))
 
 
 def is_searchable(name: str) -> bool:

@@ -28,19 +28,27 @@ from stamo.features.mentions import iterate_articles
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detect import LEFT_ALONE
 from stamo.linking.letters import (
+    ACCENTED,
+    GRADED,
     MAX_AFFIX,
     MAX_CHANGE,
     MAX_ENDING,
     MIN_STEM,
     N_ARTICLES,
+    REWRITTEN,
     FormRules,
     form_rules,
     other_letters,
     strong_root,
     without_accents,
 )
-from stamo.linking.names import MAX_REMEMBERED_LENGTH
-from stamo.linking.texts import CodeArray, Detected, JoinedTexts, join_texts
+from stamo.linking.texts import (
+    CodeArray,
+    Detected,
+    JoinedTexts,
+    Remembered,
+    join_texts,
+)
 from stamo.system.files import Bools, Int32, Int64
 
 HAN_LANGUAGES = frozenset({"ja", "zh"})
@@ -76,26 +84,16 @@ class NameStarts:
         codes, place = np.unique(before, return_inverse=True)
         shares = [self.share_by_code.get(code, self.share) for code in codes.tolist()]
         inside = (before > 0) & ~is_sure & (np.array(shares)[place] < LEAST_NAME_SHARE)
-        if inside.any():
-            inside[_follow_names(inside, starts, ends)] = False
+        # What begins where a name ends is a name, too; in one pass from left to right, as a text
+        # may be one chain of names.
+        name_ends, doubtful = set(ends[~inside].tolist()), np.flatnonzero(inside)
+        doubtful = doubtful[np.argsort(starts[doubtful], kind="stable")]
+        columns = (doubtful.tolist(), starts[doubtful].tolist(), ends[doubtful].tolist())
+        for row, start, end in zip(*columns, strict=True):
+            if start in name_ends:
+                inside[row] = False
+                name_ends.add(end)
         return np.asarray(inside)
-
-
-def _follow_names(inside: Bools, starts: Int64, ends: Int64) -> list[int]:
-    """Return the matches that begin where a name ends; such a match is a name, too.
-
-    In one pass from left to right: a text may be one chain of names.
-    """
-    name_ends = set(ends[~inside].tolist())
-    doubtful = np.flatnonzero(inside)
-    doubtful = doubtful[np.argsort(starts[doubtful], kind="stable")]
-    found = []
-    columns = (doubtful.tolist(), starts[doubtful].tolist(), ends[doubtful].tolist())
-    for row, start, end in zip(*columns, strict=True):
-        if start in name_ends:
-            found.append(row)
-            name_ends.add(end)
-    return found
 
 
 def learn_name_starts(kb: KnowledgeBase) -> NameStarts | None:
@@ -160,17 +158,28 @@ class AliasForms:
         self._kb = kb
         self._letters = other_letters(kb.language)
         self._numbers: dict[str, int] = {}
-        self._aliases = [self._taken_apart(alias) for alias in aliases]
+        self._aliases: list[_Alias] = []
+        for alias in aliases:
+            words, starts, ends = tokenize(alias)
+            edges = zip(ends[:-1].tolist(), starts[1:].tolist(), strict=True)
+            raised = (alias[i] != word[0] for i, word in zip(starts.tolist(), words, strict=True))
+            self._aliases.append(
+                _Alias(
+                    tuple(self._numbers.setdefault(word, len(self._numbers)) for word in words),
+                    tuple("".join(alias[end:start].split()) for end, start in edges),
+                    tuple(raised),
+                )
+            )
         self._names, self._ids = tuple(aliases), kb.alias_ids(aliases)
         self._starting: dict[int, list[int]] = {}
-        for number, alias in enumerate(self._aliases):
-            if alias.words:
-                self._starting.setdefault(alias.words[0], []).append(number)
-        self._forms = WordForms(GivenWords(list(self._numbers)), rules)
+        for number, apart in enumerate(self._aliases):
+            if apart.words:
+                self._starting.setdefault(apart.words[0], []).append(number)
+        self._forms = WordForms(GivenWords(list(self._numbers)), rules).by_word
         self._begun = tuple({begun for word in self._numbers for begun in _begun(word, rules)})
-        self._known: dict[str, WordForm | None] = {}
+        self._known = Remembered(self._form)
+        self._name_by_form = Remembered(self._whole_form)
         self._is_other_name: dict[tuple[str, int], bool] = {}
-        self._name_by_form: dict[str, str] = {}
         stems = [stem for alias in aliases for stem in _stems_of(alias, rules)]
         self.stems = tuple(
             s
@@ -179,19 +188,9 @@ class AliasForms:
         )
         """One of them stands in every text that holds a form."""
 
-    def _taken_apart(self, alias: str) -> _Alias:
-        words, starts, ends = tokenize(alias)
-        numbers = [self._numbers.setdefault(word, len(self._numbers)) for word in words]
-        edges = zip(ends[:-1].tolist(), starts[1:].tolist(), strict=True)
-        return _Alias(
-            tuple(numbers),
-            tuple("".join(alias[end:start].split()) for end, start in edges),
-            tuple(alias[i] != word[0] for i, word in zip(starts.tolist(), words, strict=True)),
-        )
-
     def find(self, joined: JoinedTexts) -> Detected:
         """Find the forms of names in texts; `extras` are numbers of the given names."""
-        forms = [self._form(word) for word in joined.words]
+        forms = [self._known[word] for word in joined.words]
         found = [
             (start, end, number)
             for row, form in enumerate(forms)
@@ -218,26 +217,19 @@ class AliasForms:
 
     def name_of(self, surface: str) -> str:
         """Return the name that a mention is a form of, the mention's own text if of none."""
-        if (name := self._name_by_form.get(surface)) is None:
-            found = self.mentions(surface)
-            is_whole = len(found) == 1 and (found[0].start, found[0].end) == (0, len(surface))
-            name = found[0].surface if is_whole else surface
-            if len(self._name_by_form) < MAX_CACHED and len(surface) <= MAX_REMEMBERED_LENGTH:
-                self._name_by_form[surface] = name
-        return name
+        return self._name_by_form[surface]
+
+    def _whole_form(self, surface: str) -> str:
+        found = self.mentions(surface)
+        is_whole = len(found) == 1 and (found[0].start, found[0].end) == (0, len(surface))
+        return found[0].surface if is_whole else surface
 
     def _form(self, word: str) -> WordForm | None:
-        try:
-            return self._known[word]
-        except KeyError:
-            spellings = [word, *_rewritten(word, self._letters)]
-            numbers = [self._numbers[s] for s in spellings if s in self._numbers]
-            found = (0, 0, numbers[0]) if numbers else None
-            if found is None and any(begun in word for begun in self._begun):
-                found = self._forms.form(word)
-            if len(self._known) < MAX_CACHED and len(word) <= MAX_REMEMBERED_LENGTH:
-                self._known[word] = found
-            return found
+        spellings = [word, *_rewritten(word, self._letters)]
+        numbers = [self._numbers[s] for s in spellings if s in self._numbers]
+        if numbers:
+            return 0, 0, numbers[0]
+        return self._forms[word] if any(begun in word for begun in self._begun) else None
 
     def _spans(
         self,
@@ -317,16 +309,15 @@ def _stems_of(alias: str, rules: FormRules) -> list[str]:
 def _begun(word: str, rules: FormRules) -> list[str]:
     """Return what forms of a word begin with, one of them each, in its own case."""
     begun = [word[: _n_shared(lower(word), rules)]]
-    begun += [same + other for same, other in rules.affixes.changed_beginnings(word)]
-    if rules.respell is not None:
-        begun += [other for begin in begun for other in rules.respell(begin)]
+    begun += [same + other for same, other in rules.changed_beginnings(word)]
+    begun += [other for begin in begun for other in rules.respell(begin)]
     return list(dict.fromkeys(b for begin in begun for b in rules.beginnings(begin)))
 
 
 def _n_shared(word: str, rules: FormRules) -> int:
     """Return how many of its first letters a word shares with all of its forms."""
     shared = [len(word)]
-    if rules.affixes.endings:
+    if rules.endings:
         shared.append(max(MIN_STEM, len(word) - MAX_ENDING))
     if rules.stem is not None and len(stem := rules.stem(word)) >= MIN_STEM:
         shared.append(rules.n_shared(stem))
@@ -402,7 +393,6 @@ def _n_beside(text: str, start: int, end: int) -> int:
 
 
 MIN_NAME = 2
-MAX_CACHED = 500_000
 MAX_SAME_STEM = 50
 
 WordForm = tuple[int, int, int]
@@ -438,8 +428,9 @@ class WordForms:
     def __init__(self, names: KnowledgeBase | GivenWords, rules: FormRules) -> None:
         self._id, self._with_prefix = names.alias_id, names.names_with_prefix
         self._counts = names.alias_counts
-        self._rules, self._affixes, self._stem = rules, rules.affixes, rules.stem
-        self._known: dict[str, WordForm | None] = {}
+        self._rules, self._stem = rules, rules.stem
+        self.by_word = Remembered(self._best)
+        """What each word is best taken for as a form of a name, None if it is none."""
 
     def find(self, joined: JoinedTexts) -> Detected:
         """Find names inside the words of texts, at most one in each."""
@@ -450,10 +441,10 @@ class WordForms:
             for i, is_raised in enumerate(joined.is_raised.tolist())
             if is_raised or not _has_case(words[i][0])
         ]
-        found = [(i, *r) for i in looked_at if (r := self.form(words[i])) is not None]
+        found = [(i, *r) for i in looked_at if (r := self.by_word[words[i]]) is not None]
         rows, front, back, aliases = np.array(found, dtype=np.int64).reshape(-1, 4).T
         starts, ends = joined.starts[rows] + front, joined.ends[rows] - back
-        if self._rules.accents_move:
+        if self._rules.language in ACCENTED:
             more = np.array(list(self._capital_phrases(joined)), np.int64).reshape(-1, 3).T
             starts, ends, aliases = np.concatenate([[starts, ends, aliases], more], axis=1)
         return Detected(starts, ends, aliases.astype(np.int32), np.full(len(starts), -1, np.int32))
@@ -472,20 +463,10 @@ class WordForms:
                     if lowered.startswith(plain, start) and stop in stops:
                         yield start, stop, self._id(name)
 
-    def form(self, word: str) -> WordForm | None:
-        """Return what a word is best taken for as a form of a name, None if it is none."""
-        try:
-            return self._known[word]
-        except KeyError:
-            found = self._best(word) if len(word) > MIN_NAME else None
-            if len(self._known) < MAX_CACHED and len(word) <= MAX_REMEMBERED_LENGTH:
-                self._known[word] = found
-            return found
-
     def _best(self, word: str) -> WordForm | None:
         """Return the first name in use that a word may be a form of, else the first of all."""
         first = None
-        for form in self._search(word):
+        for form in self._search(word) if len(word) > MIN_NAME else ():
             if self._counts[form[2]]:
                 return form
             first = first or form
@@ -501,27 +482,26 @@ class WordForms:
             yield from self._with_other_ending(raised)
         for raised in capitals:
             yield from self._with_same_stem(word, raised)
-        if self._rules.respell is not None:
-            others = list(self._rules.respell(word))
-            yield from ((0, 0, n) for n in map(self._id, map(capital, others)) if n >= 0)
-            for other in others:
-                yield from self._with_other_ending(capital(other))
-                yield from self._with_same_stem(other, capital(other))
+        others = list(self._rules.respell(word))
+        yield from ((0, 0, n) for n in map(self._id, map(capital, others)) if n >= 0)
+        for other in others:
+            yield from self._with_other_ending(capital(other))
+            yield from self._with_same_stem(other, capital(other))
         for raised in capitals:
             yield from self._with_other_stem(raised)
 
     def _without_affixes(self, word: str) -> Iterator[WordForm]:
         """Yield the longest names that are left without a prefix, a particle or both."""
-        affixes, n = self._affixes, len(word)
-        fronts = [i for i in range(min(MAX_AFFIX, n) + 1) if not i or word[:i] in affixes.before]
-        backs = [i for i in range(min(MAX_AFFIX, n) + 1) if not i or word[n - i :] in affixes.after]
+        rules, n = self._rules, len(word)
+        fronts = [i for i in range(min(MAX_AFFIX, n) + 1) if not i or word[:i] in rules.before]
+        backs = [i for i in range(min(MAX_AFFIX, n) + 1) if not i or word[n - i :] in rules.after]
         cuts = sorted((i + j, i, j) for i in fronts for j in backs if 0 < i + j <= n - MIN_NAME)
         for _, i, j in cuts:
-            aliases = map(self._id, self._rules.capitals(word[i : n - j]))
+            aliases = map(self._id, rules.capitals(word[i : n - j]))
             yield from ((i, j, alias) for alias in aliases if alias >= 0)
 
     def _with_other_ending(self, word: str) -> Iterator[WordForm]:
-        endings = self._affixes.endings or {}
+        endings = self._rules.endings
         for n in range(min(MAX_ENDING, len(word) - MIN_STEM), -1, -1):
             stem = word[: len(word) - n]
             for other in endings.get(word[len(stem) :], ()):
@@ -531,7 +511,7 @@ class WordForms:
 
     def _with_other_stem(self, word: str) -> Iterator[WordForm]:
         """Yield names whose stem changes before some endings: Praha, Praze; Marek, Marka."""
-        endings, stems = self._affixes.endings or {}, self._affixes.stems
+        endings, stems = self._rules.endings, self._rules.stems
         for n in range(min(MAX_ENDING, len(word) - MIN_NAME) if stems else -1, -1, -1):
             stem = word[: len(word) - n]
             others = endings.get(word[len(stem) :], ())
@@ -544,11 +524,12 @@ class WordForms:
         if self._stem is None:
             return
         stem = self._stem(word)
-        if len(stem) < MIN_STEM or not (self._rules.rewritten or word.startswith(stem)):
+        is_rewritten = self._rules.language in REWRITTEN
+        if len(stem) < MIN_STEM or not (is_rewritten or word.startswith(stem)):
             return
         least = self._rules.n_shared(stem)
         # Written in other letters, a stem may be longer than its part of the word.
-        most = min(len(stem), len(word)) if self._rules.rewritten else least
+        most = min(len(stem), len(word)) if is_rewritten else least
         for n in range(most, least - 1, -1):
             begins = self._rules.beginnings(raised[:n])
             names = [name for b in begins for name in self._with_prefix(b, MAX_SAME_STEM)]
@@ -562,5 +543,5 @@ class WordForms:
     def _is_alike(self, name: str, stem: str) -> bool:
         assert self._stem is not None
         return self._stem(name) == stem or (
-            self._rules.graded and strong_root(name) == strong_root(stem)
+            self._rules.language in GRADED and strong_root(name) == strong_root(stem)
         )

@@ -7,7 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from importlib import resources
 from itertools import islice
 
@@ -200,14 +200,11 @@ def _often_changed(changes: Iterable[Change]) -> dict[str, tuple[str, ...]]:
     return {form: tuple(names) for form, names in often.items()}
 
 
-def _is_word(name: str) -> bool:
-    """Tell whether a name is letters alone, with the vowel signs that the scripts of India have."""
-    return all(sign.isalpha() or unicodedata.category(sign).startswith("M") for sign in name)
-
-
 def _change(form: str, title: str) -> Change | None:
     """Return the ends in which two words differ, None when they are no forms of one name."""
-    if form == title or not (_is_word(form) and _is_word(title)):
+    # Letters alone, with the vowel signs that the scripts of India have.
+    is_word = all(c.isalpha() or unicodedata.category(c).startswith("M") for c in form + title)
+    if form == title or not is_word:
         return None
     shared = next(
         (i for i, (a, b) in enumerate(zip(form, title, strict=False)) if a != b),
@@ -231,95 +228,65 @@ STEMMERS = {
 
 REWRITTEN = frozenset({"bs", "el", "hr", "sh", "sr"})
 """Languages whose stemmer drops accents or writes Cyrillic in Latin letters."""
+ACCENTED = frozenset({"el"})
+"""Languages in which accents move in other forms of a word, and capitals have none."""
 GRADED = frozenset({"fi", "et"})
 """Languages in which stems change their last letters: Suomi, Suomessa; Lahti, Lahdessa."""
 _GRADES = (("ng", "nk"), ("mm", "mp"), ("nn", "nt"), ("d", "t"))
 _VOWELS = "aeiouyäöõü"
-_PLAIN, _ACCENTED = "αεηιουωΑΕΗΙΟΥΩ", "άέήίόύώΆΈΉΊΌΎΏ"
-_WITHOUT_ACCENT = str.maketrans(_ACCENTED, _PLAIN)
+_PLAIN, _WITH_ACCENT = "αεηιουωΑΕΗΙΟΥΩ", "άέήίόύώΆΈΉΊΌΎΏ"
+_WITHOUT_ACCENT = str.maketrans(_WITH_ACCENT, _PLAIN)
 
 Stem = Callable[[str], str]
 Respelling = Callable[[str], Iterator[str]]
 
 
 @dataclass(frozen=True)
-class Affixes:
-    """What is written into one word with a name, and which endings forms of names have."""
+class FormRules:
+    """How a language writes names into words."""
 
+    language: str
+    stem: Stem | None
     before: frozenset[str] = frozenset()
+    """What is written into one word with a name, before it and after it."""
     after: frozenset[str] = frozenset()
-    endings: Mapping[str, tuple[str, ...]] | None = None
+    endings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Ending of a form -> endings of the name, the most seen first."""
     stems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """End of a stem in a form, before its ending -> the same in the name."""
 
-    @cached_property
-    def stems_by_name(self) -> dict[str, list[str]]:
-        """The other way round: end of a stem in a name -> the same in forms."""
-        forms: dict[str, list[str]] = {}
-        for form, names in self.stems.items():
-            for name in names:
-                forms.setdefault(name, []).append(form)
-        return forms
-
-    @cached_property
-    def name_endings(self) -> frozenset[str]:
-        """Endings of names that forms replace by others."""
-        return frozenset(other for others in (self.endings or {}).values() for other in others)
-
     def changed_beginnings(self, name: str) -> Iterator[tuple[str, str]]:
         """Yield what forms of a name begin with whose stem changes: letters of it, and others."""
-        for ending in self.name_endings:
+        for ending in {other for others in self.endings.values() for other in others}:
             stem = name.removesuffix(ending) if name.endswith(ending) else ""
-            for n in range(1, min(MAX_CHANGE, len(stem) - 1) + 1):
-                for form in self.stems_by_name.get(stem[-n:], ()):
-                    yield stem[:-n], form
+            most = min(MAX_CHANGE, len(stem) - 1)
+            for form, changes in self.stems.items():
+                for changed in changes:
+                    if 0 < len(changed) <= most and stem.endswith(changed):
+                        yield stem.removesuffix(changed), form
 
-
-@dataclass(frozen=True)
-class FormRules:
-    """How a language writes names into words."""
-
-    affixes: Affixes
-    stem: Stem | None
-    graded: bool = False
-    rewritten: bool = False
-    dotted_i: bool = False
-    respell: Respelling | None = None
-    """How else a word may be written, in capitals or by others."""
-    accents_move: bool = False
+    def respell(self, word: str) -> Iterator[str]:
+        """Yield how else a word may be written, in capitals or by others."""
+        if self.language in RESPELLINGS:
+            yield from RESPELLINGS[self.language](word)
 
     def beginnings(self, letters: str) -> list[str]:
         """Return how the first letters of a word may be written in other forms of it."""
-        if not self.accents_move:
+        if self.language not in ACCENTED:
             return [letters]
         plain = without_accents(letters)
         return list(dict.fromkeys([letters, plain, *accented(plain)]))
 
     def capitals(self, word: str) -> tuple[str, ...]:
         """Return how a word in small letters may be written with a capital."""
-        is_dotted = self.dotted_i and word.startswith("i")
+        is_dotted = self.language in DOTTED_I and word.startswith("i")
         return ("\u0130" + word[1:], capital(word)) if is_dotted else (capital(word),)
 
     def n_shared(self, stem: str) -> int:
         """Return how many letters of a stem all names of this stem begin with."""
-        n_other = MAX_ENDING if self.rewritten else 2 if self.graded else 0
+        n_other = 2 if self.language in GRADED else 0
+        n_other = MAX_ENDING if self.language in REWRITTEN else n_other
         return max(len(stem) - n_other, MIN_STEM) if n_other else len(stem)
-
-
-@lru_cache(maxsize=2)
-def form_rules(kb: KnowledgeBase) -> FormRules:
-    """Return the rules of a knowledge base's language."""
-    language = kb.language
-    return FormRules(
-        learn_affixes(kb, language),
-        stemmer(language),
-        graded=language in GRADED,
-        rewritten=language in REWRITTEN,
-        dotted_i=language in DOTTED_I,
-        respell=RESPELLINGS.get(language),
-        accents_move=language == "el",
-    )
 
 
 def without_accents(word: str) -> str:
@@ -329,9 +296,9 @@ def without_accents(word: str) -> str:
 
 def accented(word: str) -> Iterator[str]:
     """Yield a Greek word without an accent with one on each vowel; capitals have none."""
-    if not any(sign in _ACCENTED for sign in word):
+    if not any(sign in _WITH_ACCENT for sign in word):
         vowels = ((i, _PLAIN.find(sign)) for i, sign in enumerate(word))
-        yield from (word[:i] + _ACCENTED[n] + word[i + 1 :] for i, n in vowels if n >= 0)
+        yield from (word[:i] + _WITH_ACCENT[n] + word[i + 1 :] for i, n in vowels if n >= 0)
 
 
 def with_sharp_s(word: str) -> Iterator[str]:
@@ -364,18 +331,22 @@ def strong_root(stem: str) -> str:
     return root
 
 
-def learn_affixes(kb: KnowledgeBase, language: str) -> Affixes:
+def learn_rules(kb: KnowledgeBase, language: str, stem: Stem | None = None) -> FormRules:
     """Join what a knowledge base's links teach with the lists of its language."""
     listed = affix_lists().get(language, {})
     before, after = linked_affixes(kb)
     changes = changed_words(kb)
     endings = _joined(changed_endings(changes), listed_changes(language, "endings"))
-    return Affixes(
-        frozenset(listed.get("before", "").split()) | before,
-        frozenset(listed.get("after", "").split()) | after,
-        endings,
-        _joined(changed_stems(changes, endings), listed_changes(language, "stems")),
-    )
+    stems = _joined(changed_stems(changes, endings), listed_changes(language, "stems"))
+    before |= set(listed.get("before", "").split())
+    after |= set(listed.get("after", "").split())
+    return FormRules(language, stem, before, after, endings, stems)
+
+
+@lru_cache(maxsize=2)
+def form_rules(kb: KnowledgeBase) -> FormRules:
+    """Return the rules of a knowledge base's language, with its stemmer."""
+    return learn_rules(kb, kb.language, stemmer(kb.language))
 
 
 def _joined(

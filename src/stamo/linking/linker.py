@@ -4,47 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stamo.corpus.reading import Chunk, ReadChunk, split_document
+from stamo.corpus.reading import Chunk, ReadChunk, Unreadable, split_document
 from stamo.corpus.types import Document
 from stamo.errors import PackError
-from stamo.features.mentions import UNKNOWN, Lexicon, encode
+from stamo.features.base import encode_features
+from stamo.features.mentions import UNKNOWN, EncodedMentions, Lexicon, encode, surface_candidates
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.batch import (
-    ContentWords,
-    Located,
-    fault_of,
-    join_found,
-    locate,
-    split_found,
-)
 from stamo.linking.detect import LinkerSettings, MentionDetector
-from stamo.linking.names import NameFormFinder
-from stamo.linking.rank import (
-    MAX_CANDIDATES,
-    Ranking,
-    rank_and_explain,
-    rank_by_model,
-    rank_by_prior,
-    score_names,
-)
+from stamo.linking.names import NameFormFinder, known_names, mix_surfaces
 from stamo.linking.results import (
     LinkedDocument,
     LinkedMention,
     MentionColumns,
     MentionRows,
+    Ranking,
     merge_parts,
 )
-from stamo.linking.texts import NOTHING_DETECTED, Detected, join_texts
+from stamo.linking.texts import (
+    MAX_CACHED_WORDS,
+    NOTHING_DETECTED,
+    Located,
+    Remembered,
+    content_word,
+    flatten_joined,
+    join_texts,
+)
+from stamo.models.base import MASKED, Model
 from stamo.models.store import TrainedModel, load_model, without_training
 from stamo.packs.pack import PACK_SUFFIX
-from stamo.system.files import Bools
+from stamo.system.files import Bools, Float32, Int64
 from stamo.system.processes import (
     Result,
     Workers,
@@ -58,6 +54,10 @@ if TYPE_CHECKING:
     from stamo.linking.packed import PackedEntities
     from stamo.packs.pack import EntityPack
 
+MAX_CANDIDATES = 100
+"""Candidates of a mention that are scored, those with the highest priors."""
+N_SHOWN = 3
+"""Candidates of a mention that are kept, the best first."""
 CONTEXT_SHARE = 0.5
 """A scored link is part of the next pass's entity context when it has most of the distribution."""
 
@@ -107,8 +107,8 @@ class Linker:
             self._packed = PackedEntities(packs, kb, trained, encoder)
             extra_aliases = [*extra_aliases, *self._packed.aliases]
         self.extra_aliases = tuple(dict.fromkeys(extra_aliases))
-        self.words = ContentWords(Lexicon.of(kb))
-        """The vocabulary."""
+        self.words = Remembered(partial(content_word, Lexicon.of(kb)), MAX_CACHED_WORDS)
+        """Word ids by word, -1 for unknown words and stop words."""
         self.encoding = replace(trained.encoding, n_candidates=MAX_CANDIDATES)
         self.window = settings.window
         """Characters that are linked together."""
@@ -147,59 +147,112 @@ class Linker:
         parts = (part for document in documents for part in split_document(document, self.window))
         yield from merge_parts(self.link_parts(parts))
 
-    def link_parts(self, sources: Iterable[ReadChunk]) -> Iterator[LinkedDocument]:
-        """Link a stream of parts of documents, batch by batch, in bounded memory."""
-        for batch in batched(sources, self.settings.batch_size, self.window):
-            yield from self.link_batch(batch)
+    def link_parts(
+        self, sources: Iterable[ReadChunk], counting: Bools | None = None
+    ) -> Iterator[LinkedDocument]:
+        """Link a stream of parts of documents, batch by batch, in bounded memory.
 
-    def link_batch(self, sources: Sequence[ReadChunk]) -> list[LinkedDocument]:
+        Args:
+            sources: The parts.
+            counting: Which extra aliases count in each of them, see `locate`.
+        """
+        done = 0
+        for batch in batched(sources, self.settings.batch_size, self.window):
+            some = slice(done, done + len(batch))
+            done += len(batch)
+            yield from self.link_batch(batch, None if counting is None else counting[some])
+
+    def link_batch(
+        self, sources: Sequence[ReadChunk], counting: Bools | None = None
+    ) -> list[LinkedDocument]:
         """Link one batch; parts that cannot be linked come back with their error.
 
         In one thread: the arrays are small, and where other processes use the cores, threads
         wait for one another (2,000 documents took seven times as long).
-        """
-        errors = {i: fault for i, s in enumerate(sources) if (fault := fault_of(s)) is not None}
-        parts = [s for i, s in enumerate(sources) if i not in errors and isinstance(s, Chunk)]
-        with one_thread():
-            located = self.locate([part.document for part in parts]) if parts else None
-            linked = iter(self._link(parts, located) if located else [])
-        return [
-            LinkedDocument(s.id, "", error=errors[i], part=s.number)
-            if i in errors
-            else next(linked)
-            for i, s in enumerate(sources)
-        ]
-
-    def detect(self, parts: Sequence[Chunk], extras: Bools | None = None) -> list[Detected]:
-        """Find the mentions of parts, to be linked later; places are those of each part.
 
         Args:
-            parts: The texts.
-            extras: Which extra aliases count in each of them; all by default.
+            sources: The parts.
+            counting: Which extra aliases count in each of them, see `locate`.
         """
-        found: list[Detected] = []
-        for batch in batched(parts, self.settings.batch_size, self.window):
-            done = slice(len(found), len(found) + len(batch))
-            joined = join_texts([part.document.text for part in parts[done]])
-            some = self.detector.detect(joined, None if extras is None else extras[done])
-            found += split_found(joined, some, len(batch))
-        return found
-
-    def link_found(
-        self, parts: Sequence[Chunk], found: Sequence[Detected]
-    ) -> Iterator[LinkedDocument]:
-        """Link the mentions that `detect` found in parts, without searching again."""
-        done = 0
-        for batch in batched(parts, self.settings.batch_size, self.window):
-            some = slice(done, done + len(batch))
-            done += len(batch)
+        errors = {i: fault for i, s in enumerate(sources) if (fault := fault_of(s)) is not None}
+        rows = [i for i in range(len(sources)) if i not in errors]
+        parts = [part for i in rows if isinstance(part := sources[i], Chunk)]
+        linked = {
+            i: LinkedDocument(sources[i].id, "", error=error, part=sources[i].number)
+            for i, error in errors.items()
+        }
+        if parts:
             with one_thread():
-                joined = join_texts([part.document.text for part in parts[some]])
-                mentions = join_found(joined, found[some])
-                located = locate(joined, mentions, self.forms, self.words, self.extra_aliases)
-                yield from self._link(parts[some], located)
+                documents = [part.document for part in parts]
+                located = self.locate(documents, None if counting is None else counting[rows])
+                columns = self._decide(located, parts)
+            edges = np.searchsorted(located.documents, np.arange(len(parts) + 1)).tolist()
+            for i, part, edge in zip(rows, parts, pairwise(edges), strict=True):
+                mentions, text = MentionRows(columns, slice(*edge)), part.document.text
+                linked[i] = LinkedDocument(
+                    part.id, text, mentions, part=part.number, offset=part.offset
+                )
+        return [linked[i] for i in range(len(sources))]
 
-    def _link(self, parts: Sequence[Chunk], located: Located) -> list[LinkedDocument]:
+    def locate(self, documents: Sequence[Document], counting: Bools | None = None) -> Located:
+        """Find the mentions of a batch of documents, or take over those that they bring.
+
+        Args:
+            documents: The documents.
+            counting: Which extra aliases are looked for in each of them, shape (documents, extra
+                aliases); those may be short for other names there. By default all are, in all, and
+                their candidates are those of the knowledge base.
+        """
+        kb, choice, extras = self.kb, self.settings.mentions, self.extra_aliases
+        given = {
+            i: document.mentions
+            for i, document in enumerate(documents)
+            if choice == "given" or (choice == "auto" and document.mentions)
+        }
+        joined = join_texts([document.text for document in documents])
+        found = NOTHING_DETECTED
+        if len(given) < len(documents):
+            found = self.detector.detect(joined, counting)
+        if given:
+            found = found.take(~np.isin(joined.document_of(found.starts), list(given)))
+        starts, ends, surfaces = [found.starts], [found.ends], list[str]()
+        for i, mentions in given.items():
+            spans = np.array([(m.start, m.end) for m in mentions], np.int32).reshape(-1, 2)
+            starts.append(joined.joined(i, spans[:, 0]))
+            ends.append(joined.joined(i, spans[:, 1]))
+            surfaces += [m.surface for m in mentions]
+        # The distinct names of all mentions are numbered, given ones first.
+        distinct = list(dict.fromkeys(surfaces))
+        known = known_names(kb, distinct) if distinct else []
+        index = {name: number for number, name in enumerate(dict.fromkeys(known))}
+        n_given, number_of = len(index), dict(zip(distinct, map(index.get, known), strict=True))
+        given_numbers = np.array([number_of[surface] for surface in surfaces], np.int32)
+        # Names known to the knowledge base are told apart by alias, the others by extra alias.
+        keys = np.where(found.aliases >= 0, found.aliases, -1 - found.extras)
+        used, place = np.unique(keys, return_inverse=True)
+        texts = [extras[-1 - key] for key in used[used < 0].tolist()] + kb.aliases(used[used >= 0])
+        number_by_key = np.array([index.setdefault(name, len(index)) for name in texts], np.int32)
+        numbers = np.append(number_by_key[place], given_numbers)
+        names = tuple(index)
+        aliases = np.full(len(names), UNKNOWN, dtype=np.int32)
+        aliases[number_by_key] = np.maximum(used, UNKNOWN)  # detection knows them already
+        fixed = frozenset(extras if counting is None else ())
+        if n_given:
+            aliases[:n_given] = kb.alias_ids(names[:n_given])
+        related = self.forms.of(names[:n_given], fixed)
+        begin, end = np.concatenate(starts), np.concatenate(ends)
+        numbers, name_of, mixed = mix_surfaces(
+            kb, names, aliases, joined.document_of(begin), numbers, related, fixed
+        )
+        order = np.argsort(begin, kind="stable")
+        begin, end = begin[order], end[order]
+        table = tuple(map(names.__getitem__, name_of.tolist()))
+        corpus = flatten_joined(joined, begin, end, numbers[order], table, self.words)
+        corpus, owner = replace(corpus, aliases=aliases[name_of], mixed=mixed), corpus.documents
+        return Located(owner, joined.local(owner, begin), joined.local(owner, end), corpus)
+
+    def _decide(self, located: Located, parts: Sequence[Chunk]) -> MentionColumns:
+        """Rank the candidates of located mentions and choose among them, with packs if any."""
         settings, ranking = self.settings, self.rank(located)
         confidence: NDArray[np.floating] = ranking.priors
         if settings.n_passes > 1:
@@ -209,57 +262,22 @@ class Linker:
         texts = [part.document.text for part in parts]
         places = (a.tolist() for a in (located.documents, located.starts, located.ends))
         offsets = np.array([part.offset for part in parts], np.int64)[located.documents]
-        names: tuple[str, ...] = ()
-        if n_scores := ranking.leads.shape[1]:
-            names = score_names(self.trained.model, n_scores)
         columns = MentionColumns(
             surfaces=[texts[d][start:end] for d, start, end in zip(*places, strict=True)],
             starts=located.starts + offsets,
             ends=located.ends + offsets,
             linked=np.where(sure >= settings.threshold, best, UNKNOWN).astype(np.int32),
             sure=sure,
-            candidates=ranking.candidates,
             confidence=confidence,
-            scores=ranking.scores,
-            priors=ranking.priors,
+            ranking=ranking,
             kb=self.kb,
-            psi=ranking.psi,
-            leads=ranking.leads,
-            score_names=names,
+            score_names=score_names(self.trained.model, ranking.leads.shape[1]),
         )
-        if self._packed is not None:
-            columns = self._packed.decide(
-                columns, located, texts, settings.threshold, explain=settings.explain
-            )
-        edges = np.searchsorted(located.documents, np.arange(len(parts) + 1)).tolist()
-        return [
-            LinkedDocument(
-                part.document.id,
-                part.document.text,
-                MentionRows(columns, slice(*edges[i : i + 2])),
-                part=part.number,
-                offset=part.offset,
-            )
-            for i, part in enumerate(parts)
-        ]
-
-    def locate(self, documents: Sequence[Document]) -> Located:
-        """Find the mentions of a batch of documents, or take over those that they bring."""
-        choice = self.settings.mentions
-        given = {
-            i: document.mentions
-            for i, document in enumerate(documents)
-            if choice == "given" or (choice == "auto" and document.mentions)
-        }
-        joined = join_texts([document.text for document in documents])
-        found = NOTHING_DETECTED
-        if len(given) < len(documents):
-            found = self.detector.detect(joined)
-        if given:
-            found = found.take(~np.isin(joined.document_of(found.starts), list(given)))
-        brought = [(i, mentions) for i, mentions in given.items() if mentions]
-        extras = self.extra_aliases
-        return locate(joined, found, self.forms, self.words, extras, brought, frozenset(extras))
+        if self._packed is None:
+            return columns
+        return self._packed.decide(
+            columns, located, texts, settings.threshold, explain=settings.explain
+        )
 
     def rank(self, located: Located, is_scored: Bools | None = None) -> Ranking:
         """Rank the candidates of located mentions, pass by pass.
@@ -272,28 +290,135 @@ class Linker:
                 prior, and are part of the entity context of the second pass alone, shape (M,).
         """
         settings, corpus = self.settings, located.corpus
-        by_prior = rank_by_prior(corpus, self.kb)
-        if settings.n_passes == 1 or not len(corpus.documents):
-            return by_prior
-        entities = by_prior.candidates[:, 0]
+        ids, priors = surface_candidates(corpus, self.kb, None, N_SHOWN)
+        spare = ((0, 0), (0, N_SHOWN - ids.shape[1]))
+        ids = np.pad(ids, spare, constant_values=UNKNOWN)[corpus.surfaces]
+        priors = np.pad(priors, spare)[corpus.surfaces]
+        none = np.zeros((len(ids), 2, 0), dtype=np.float32)
+        ranking = Ranking(ids, priors, priors, priors, none, none[:, 0])
+        if settings.n_passes == 1 or not len(ids):
+            return ranking
         least = 1 if settings.explain else 2
-        is_ranked = by_prior.candidates[:, least - 1] >= 0
+        is_ranked = ids[:, least - 1] >= 0
         rows = np.flatnonzero(is_ranked if is_scored is None else is_ranked & is_scored)
-        alone = replace(
-            by_prior,
-            scores=np.zeros_like(by_prior.scores),
-            shares=(by_prior.candidates >= 0).astype(np.float32),
-        )
+        shares = (ids >= 0).astype(np.float32)
+        unscored = replace(ranking, scores=np.zeros_like(priors), shares=shares)
+        entities = ids[:, 0]
         for left in reversed(range(settings.n_passes - 1)):
             mentions = encode(corpus, self.kb, self.encoding, rows=rows, context_entities=entities)
-            parts = mentions, self.tables, self.kb, self.trained.calibration, alone, rows
-            if settings.explain and not left:
-                ranking = rank_and_explain(self.trained.model, *parts)
-            else:
-                ranking = rank_by_model(self.trained.model, *parts)
+            ranking = self._score(mentions, unscored, rows, explain=settings.explain and not left)
             sure = ranking.shares[:, 0] >= CONTEXT_SHARE
             entities = np.where(sure, ranking.candidates[:, 0], UNKNOWN)
         return ranking
+
+    def _score(
+        self, mentions: EncodedMentions, before: Ranking, rows: Int64, *, explain: bool
+    ) -> Ranking:
+        """Score all candidates of some mentions and keep the best, in place of those before.
+
+        Mentions with alike numbers of candidates are scored together, so that little is padding.
+
+        Args:
+            mentions: The m mentions.
+            before: All mentions as they were ranked before.
+            rows: Which of them are scored, shape (m,).
+            explain: Say what each score adds to the lead of the best.
+        """
+        model, calibration = self.trained.model, self.trained.calibration
+        n_scores = model.n_scores + len(model.extra) if explain else 0
+        kept = (before.scores, before.priors, before.shares)
+        candidates, (scores, priors, shares) = before.candidates.copy(), (v.copy() for v in kept)
+        candidates[rows], scores[rows], priors[rows], shares[rows] = UNKNOWN, 0, 0, 0
+        psi_of_best = np.zeros((len(candidates), 2, n_scores), dtype=np.float32)
+        leads = np.zeros((len(candidates), n_scores), dtype=np.float32)
+        mentions = encode_features(mentions, model.features, self.kb)
+        for some, batch in model.batches(mentions, self.tables):
+            psi = model.psi(batch)
+            values = np.where(batch.mask, model.combine(psi), MASKED)  # (b, c)
+            top = np.argsort(-values, axis=1, kind="stable")[:, : candidates.shape[1]]
+            distribution = calibration.distribution(values)
+            is_real = np.take_along_axis(batch.mask, top, axis=1)
+            at, ranked = rows[some], (some[:, None], top)
+            where = at[:, None], np.arange(top.shape[1])
+            candidates[where] = mentions.candidates[ranked]
+            scores[where] = np.where(is_real, np.take_along_axis(values, top, axis=1), 0.0)
+            priors[where] = mentions.known["prior"][ranked]
+            shares[where] = np.where(is_real, np.take_along_axis(distribution, top, axis=1), 0.0)
+            if explain:
+                shown, leads[at] = lead_by_score(model, psi, batch.mask, top[:, :2])
+                psi_of_best[at, : shown.shape[1]] = shown
+        return Ranking(candidates, scores, priors, shares, psi_of_best, leads)
+
+
+def score_names(model: Model, n_scores: int) -> tuple[str, ...]:
+    """Name the scores of a model in their order."""
+    names = [*model.score_names, *model.extra]
+    names += [f"score {i + 1}" for i in range(len(names), n_scores)]
+    return tuple(names[:n_scores])
+
+
+def lead_by_score(model: Model, psi: Float32, mask: Bools, top: Int64) -> tuple[Float32, Float32]:
+    """Return the scores of the best two candidates and what each adds to the lead.
+
+    A linking model combines scores Ψ₁ ... Ψₙ into g. For a mention, the part of score k is
+
+        lead - lead without k,    lead = g(best) - g(runner-up),
+
+    where "without k" gives all candidates of the mention the same Ψₖ: the mean over them. A
+    positive part speaks for the best candidate, a negative one for the runner-up. g is not linear,
+    so the parts need not add up to the lead.
+
+    Args:
+        model: The model.
+        psi: Ψ of all candidates, shape (B, C, n).
+        mask: Where a candidate stands, shape (B, C).
+        top: Columns of the best candidate and the runner-up, shape (B, 2) or (B, 1).
+
+    Returns:
+        Ψ of those candidates, shape (B, 2, n) or (B, 1, n), and the parts, shape (B, n), zero
+        where there is no runner-up.
+    """
+    n_scores = psi.shape[-1]
+    chosen = np.take_along_axis(psi, top[..., None], axis=1)  # (B, 2, n)
+    is_real = np.take_along_axis(mask, top, axis=1)  # (B, 2)
+    shown = chosen * is_real[..., None]
+    if top.shape[1] < 2:
+        return shown, np.zeros((len(psi), n_scores), dtype=np.float32)
+    weights = mask[..., None].astype(np.float32)
+    mean = (psi * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1)  # (B, n)
+    levelled = np.repeat(chosen[:, None], n_scores, axis=1)  # (B, n, 2, n)
+    index = np.arange(n_scores)
+    levelled[:, index, :, index] = mean.T[..., None]
+    best, second = (model.combine(chosen)[:, i] for i in (0, 1))
+    level = model.combine(levelled)  # (B, n, 2)
+    leads = ((best - second)[:, None] - (level[..., 0] - level[..., 1])) * is_real[:, 1:2]
+    return shown, leads
+
+
+def fault_of(source: ReadChunk) -> str | None:
+    """Say why a part cannot be linked, if so.
+
+    It could not be read, or the mentions that it brings overlap or show another text than stands
+    there.
+    """
+    if isinstance(source, Unreadable):
+        return source.error
+    document = source.document
+    ordered = sorted(document.mentions, key=lambda m: (m.start, m.end))
+    for left, right in pairwise(ordered):
+        if right.start < left.end:
+            return (
+                f"Document {document.id!r} has overlapping mentions at {left.start}-{left.end} and "
+                f"{right.start}-{right.end}; give mentions that do not overlap."
+            )
+    for mention in ordered:
+        text = document.text[mention.start : mention.end]
+        if mention.surface != text:
+            return (
+                f"Document {document.id!r} has a mention {mention.surface!r} at {mention.start}-"
+                f"{mention.end}, where its text says {text!r}; count the offsets in characters."
+            )
+    return None
 
 
 def batched(

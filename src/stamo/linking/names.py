@@ -29,7 +29,7 @@ from stamo.features.mentions import Lexicon
 from stamo.kb.base import CandidateTable, KnowledgeBase, normalise_surface
 from stamo.kb.storage import expand
 from stamo.linking.haystack import begins_sentence
-from stamo.linking.texts import Detected, JoinedTexts
+from stamo.linking.texts import MAX_REMEMBERED_LENGTH, Detected, JoinedTexts
 from stamo.system.files import Bools, Float64, Int32, Int64
 
 _QUOTES = "\"'`“”‘’«»„‚‹›()[]{}<>.,;:!?*_|/\\-–— "
@@ -46,7 +46,6 @@ MIN_LONGER = 3
 MAX_INITIALS = 5
 MAX_REMEMBERED = 100_000
 """Names whose forms are remembered, of some hundred bytes each; then all are forgotten."""
-MAX_REMEMBERED_LENGTH = 100
 MAX_PARTS = 5
 _BEFORE_DIGIT = re.compile(r"(?<=[^\W\d_])(?=\d)")
 _BRACKETS = re.compile(r" \([^()]*\)?$")
@@ -90,9 +89,6 @@ class NameForms:
     weights: Float64  # (r,) as if the name had been so many links to the alias's entities
 
 
-NO_FORMS = NameForms(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float64))
-
-
 @dataclass(frozen=True)
 class NameFormFinder:
     """Finds the aliases that are written like given names, or begin with them.
@@ -115,7 +111,7 @@ class NameFormFinder:
         if len(self._known) + len(new) > MAX_REMEMBERED:
             self._known.clear()
             new = list(dict.fromkeys(name for _, name in wanted))
-        found = dict(zip(new, _weighted(self.kb, new), strict=True))
+        found = dict(zip(new, _weighted(self.kb, new), strict=True)) if new else {}
         rows = [
             (i, alias, weight)
             for i, name in wanted
@@ -206,7 +202,7 @@ def _without_title(kb: KnowledgeBase, name: str) -> list[str]:
     for n in range(len(words) - 1, 0, -1):
         for first in range(len(words) - n, -1, -1):
             rest = words[:first] + words[first + n :]
-            if all(map(_describes, rest)):
+            if all(w[:1].islower() or w.rstrip(".").lower() in TITLES for w in rest):
                 kept = " ".join(words[first : first + n])
                 known = _first_known(kb, [kept, *other_spellings(kept)])
                 if kept[:1].isupper() and known:
@@ -214,48 +210,34 @@ def _without_title(kb: KnowledgeBase, name: str) -> list[str]:
     return []
 
 
-def _describes(word: str) -> bool:
-    return word[:1].islower() or word.rstrip(".").lower() in TITLES
-
-
 def spelled_alike(name: str) -> Iterator[str]:
     """Yield other ways to write a name, in another number and with other signs inside too."""
     yield from other_spellings(name)
     bare = name.strip(_QUOTES).translate(_PLAIN).removesuffix("'s")
-    for other in dict.fromkeys([*_other_number(bare), *_other_signs(bare), *_other_parts(bare)]):
+    for other in dict.fromkeys(_other_forms(bare)):
         yield other
         yield from other_cases(other)
 
 
-def _other_number(name: str) -> Iterator[str]:
-    """Yield the singular of a plural, or the plural of a singular, as English forms them."""
-    for ending, singular in (("ies", "y"), ("es", ""), ("s", "")):
+def _other_forms(name: str) -> Iterator[str]:
+    """Yield a name in another number, with other signs, and with its parts in other ways."""
+    for ending, singular in (("ies", "y"), ("es", ""), ("s", "")):  # as English forms them
         if name.lower().endswith(ending) and len(name) > len(ending) + 2:
             yield name[: -len(ending)] + singular
     yield name + "s"
-
-
-def _other_signs(name: str) -> Iterator[str]:
     yield from (name.replace("-", " "), name.replace(" ", "-"), name.replace("-", ""))
     yield from (name.replace(".", ""), name.replace(" & ", " and "), name.replace(" and ", " & "))
     if 1 < len(name) <= MAX_INITIALS and name.isupper() and name.isalpha():
         yield "".join(f"{letter}." for letter in name)
-
-
-def _other_parts(name: str) -> Iterator[str]:
-    """Yield a name with its parts written apart or together, or put in another order."""
-    yield _BEFORE_DIGIT.sub("-", name)
-    yield _BEFORE_DIGIT.sub(" ", name)
+    yield from (_BEFORE_DIGIT.sub("-", name), _BEFORE_DIGIT.sub(" ", name))
     yield _BRACKETS.sub("", name)
     words = name.split(" ")
     if not 1 < len(words) <= MAX_PARTS:
         return
-    yield f"The {name}"
-    yield "".join(words)
+    yield from (f"The {name}", "".join(words))
     first, rest = words[0], " ".join(words[1:])
     if first.replace(".", "").isupper() and len(letters := first.replace(".", "")) <= MAX_INITIALS:
-        yield f"{'.'.join(letters)}. {rest}"
-        yield f"{'. '.join(letters)}. {rest}"
+        yield from (f"{'.'.join(letters)}. {rest}", f"{'. '.join(letters)}. {rest}")
     if len(words) == 2:
         yield f"{rest} of {first}"
     for i in range(1, len(words)):
@@ -287,6 +269,8 @@ def other_cases(name: str) -> tuple[str, ...]:
     """Return a name in small letters, capitals and the ways between."""
     first, rest, small, title = name[:1], name[1:], name.lower(), name.title()
     capital = first.upper()
+    begin, *others = title.split(" ")
+    short = [word.lower() if len(word) <= 3 else word for word in others]
     return (
         capital + rest,
         first.lower() + rest,
@@ -294,18 +278,14 @@ def other_cases(name: str) -> tuple[str, ...]:
         small,
         name.upper(),
         capital + rest.lower(),
-        _small_short_words(title) if " " in title else title,
+        " ".join([begin, *short]),
     )
 
 
-def _small_short_words(title: str) -> str:
-    first, *others = title.split(" ")
-    return " ".join([first, *[word.lower() if len(word) <= 3 else word for word in others]])
-
-
+MAX_MIXED = 100
+"""Candidates of each of several names that are mixed."""
 FULL_NAME_WEIGHT = 5.0
 """Links that a full name in the same document is worth."""
-MAX_CANDIDATES = 100
 _QUALIFIER = re.compile(r"(,| \().*")
 _MAX_WORDS = 6
 _MIN_INITIALS = 2
@@ -420,7 +400,7 @@ def mix_surfaces(
     if not len(used):
         return surfaces, name_of, None
     mixed = kb.by_alias.mix(
-        place, np.concatenate(alias), np.concatenate(weight), len(used), MAX_CANDIDATES
+        place, np.concatenate(alias), np.concatenate(weight), len(used), MAX_MIXED
     )
     return surfaces, name_of, (used, mixed)
 
@@ -478,7 +458,21 @@ class RepeatedNames:
         if not len(hits):
             return found
         hits = hits[self._stands_alone(joined, hits)]
-        rows = list(_after_full_names(joined, hits, full, found))
+        # Each belongs to the nearest full name before it in its document.
+        rows: list[tuple[int, int, int]] = []
+        places: dict[int, Int64] = {}
+        first = joined.offsets[joined.document_of(joined.starts[hits])]
+        spans = (first.tolist(), joined.starts[hits].tolist(), joined.ends[hits].tolist())
+        for begin, start, end in zip(*spans, strict=True):
+            nearest = (-1, -1)
+            for alias in full.get(joined.text[start:end], ()):
+                if alias not in places:
+                    places[alias] = found.starts[found.aliases == alias]
+                at = int(np.searchsorted(places[alias], start)) - 1
+                if at >= 0 and places[alias][at] >= begin:
+                    nearest = max(nearest, (int(places[alias][at]), alias))
+            if nearest[1] >= 0:
+                rows.append((start, end, nearest[1]))
         starts, ends, aliases = np.array(rows, dtype=np.int64).reshape(-1, 3).T
         none = np.full(len(rows), -1, np.int32)
         every = Detected.join([found, Detected(starts, ends, aliases.astype(np.int32), none)])
@@ -522,19 +516,17 @@ class RepeatedNames:
             before = _is_beside(joined, i - 1, i, i - 1)
             if before and joined.words[i - 1] in TITLES:
                 before = False
-            elif before and self._is_common(joined.words[i - 1]):
-                begins = begins_sentence(joined) if begins is None else begins
-                before = not begins[i - 1]
+            elif before:
+                word = self._lexicon.words.find(joined.words[i - 1])
+                if word >= 0 and self._lexicon.is_stop_word[word]:
+                    begins = begins_sentence(joined) if begins is None else begins
+                    before = not begins[i - 1]
             alone[row] = not after and not before
         return alone
 
     @cached_property
     def _lexicon(self) -> Lexicon:
         return Lexicon.of(self.kb)
-
-    def _is_common(self, word: str) -> bool:
-        found = self._lexicon.words.find(word)
-        return found >= 0 and bool(self._lexicon.is_stop_word[found])
 
 
 def _is_beside(joined: JoinedTexts, left: int, right: int, other: int) -> bool:
@@ -544,22 +536,3 @@ def _is_beside(joined: JoinedTexts, left: int, right: int, other: int) -> bool:
     start = joined.starts[other]
     is_capital = bool(joined.codes[start] != joined.lowered[start])
     return is_capital and joined.text[joined.ends[left] : joined.starts[right]] in _JOINS
-
-
-def _after_full_names(
-    joined: JoinedTexts, words: Int64, full: dict[str, list[int]], found: Detected
-) -> Iterator[tuple[int, int, int]]:
-    """Yield the words that follow a full name in their document, with the nearest one's alias."""
-    places: dict[int, Int64] = {}
-    first = joined.offsets[joined.document_of(joined.starts[words])]
-    for i, begin in zip(words.tolist(), first.tolist(), strict=True):
-        start, end = int(joined.starts[i]), int(joined.ends[i])
-        nearest = (-1, -1)
-        for alias in full.get(joined.text[start:end], ()):
-            if alias not in places:
-                places[alias] = found.starts[found.aliases == alias]
-            at = int(np.searchsorted(places[alias], start)) - 1
-            if at >= 0 and places[alias][at] >= begin:
-                nearest = max(nearest, (int(places[alias][at]), alias))
-        if nearest[1] >= 0:
-            yield start, end, nearest[1]

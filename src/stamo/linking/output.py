@@ -186,43 +186,33 @@ def nif_phrases(
     mentions: Iterable[LinkedMention], emerging: Collection[str] = ()
 ) -> list[NifPhrase]:
     """Return mentions as phrases: known entities of DBpedia, emerging ones, and those of none."""
-    return [
-        NifPhrase(m.start, m.end, _iri(m, emerging), None if m.entity is None else m.confidence)
-        for m in mentions
-    ]
-
-
-def _iri(mention: LinkedMention, emerging: Collection[str]) -> str:
-    if mention.entity is None:
-        return entity_iri(mention.surface, NOT_IN_KB)
-    return (
-        entity_iri(mention.entity, EMERGING_IRI)
-        if mention.entity in emerging
-        else entity_iri(mention.entity)
-    )
+    phrases = []
+    for m in mentions:
+        if m.entity is None:
+            phrases.append(NifPhrase(m.start, m.end, entity_iri(m.surface, NOT_IN_KB), None))
+            continue
+        iri = entity_iri(m.entity, EMERGING_IRI) if m.entity in emerging else entity_iri(m.entity)
+        phrases.append(NifPhrase(m.start, m.end, iri, m.confidence))
+    return phrases
 
 
 def linked_to_html(linked: LinkedDocument, emerging: Collection[str] = ()) -> bytes:
     """Write a document as a piece of a page, its entities marked inline."""
-    name = linked.id if linked.part is None else f"{linked.id}, part {linked.part + 1}"
+    marked = []
+    for text, mention in linked.pieces():
+        if mention is None:
+            marked.append(escape(text))
+            continue
+        kind, label = "nil", "NIL"
+        if mention.entity is not None:
+            kind = "emerging" if mention.entity in emerging else "known"
+            label = f"{mention.entity} {mention.confidence:.2f}"
+        inside = f"{escape(text)}<small>{escape(label)}</small>"
+        marked.append(f'<mark class="{kind}">{inside}</mark>')
+    body = f"<article>{''.join(marked)}</article>"
     if linked.error is not None:
         body = f'<p class="error">{escape(linked.error)}</p>'
-    else:
-        body = f"<article>{_marked(linked, emerging)}</article>"
-    return f"<h2>{escape(name)}</h2>\n{body}\n".encode("utf-8", "replace")
-
-
-def _marked(linked: LinkedDocument, emerging: Collection[str]) -> str:
-    parts, place = [], 0
-    for mention in linked.mentions:
-        start, end = mention.start - linked.offset, mention.end - linked.offset
-        kind = "nil" if mention.entity is None else "known"
-        kind = "emerging" if mention.entity in emerging else kind
-        label = "NIL" if mention.entity is None else f"{mention.entity} {mention.confidence:.2f}"
-        inside = f"{escape(linked.text[start:end])}<small>{escape(label)}</small>"
-        parts += [escape(linked.text[place:start]), f'<mark class="{kind}">{inside}</mark>']
-        place = end
-    return "".join([*parts, escape(linked.text[place:])])
+    return f"<h2>{escape(linked.name)}</h2>\n{body}\n".encode("utf-8", "replace")
 
 
 def _rows(linked: LinkedDocument) -> list[tuple[Any, ...]]:

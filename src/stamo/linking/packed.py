@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit
@@ -20,15 +20,9 @@ from stamo.features.encoder import encoder_for
 from stamo.features.mentions import UNKNOWN, FlatCorpus, Surroundings
 from stamo.features.pile import Pile, TextEncoder, candidate_rows, prepare_pile
 from stamo.kb.base import KnowledgeBase
-from stamo.linking.batch import Located
 from stamo.linking.forms import CapitalNames, find_alias_forms
-from stamo.linking.results import (
-    NO_PACK,
-    Contribution,
-    MentionColumns,
-    PackReasons,
-    Reason,
-)
+from stamo.linking.results import NO_PACK, Contribution, MentionColumns, PackReasons, Reason
+from stamo.linking.texts import Located
 from stamo.models.correction import (
     PARTS,
     agree,
@@ -67,23 +61,8 @@ class PackScores:
     none: Float64  # (n,) probability of "none of these" where it does not mean the entity
     scores: Float32  # (n, C + 1) g(e; m), the packed entity last
     candidates: Int32  # (n, C) the known candidates
-    reasons: Callable[[int], tuple[Reason, ...]] = lambda place: ()
+    reasons: Callable[[int], tuple[Reason, ...]]
     """Names what speaks for and against, for one of the n."""
-
-    def spread(self, rows: Int64, place: Int64) -> PackScores:
-        """Return the scores of more rows, each that of one of the n."""
-        taken = {field.name: getattr(self, field.name)[place] for field in fields(self)[1:-1]}
-        return PackScores(rows, **taken, reasons=lambda row: self.reasons(int(place[row])))
-
-
-def no_scores() -> PackScores:
-    """Return the scores of a pack that no mention may mean."""
-    nothing = np.zeros(0)
-    parts, scores = np.zeros((0, len(PARTS))), np.zeros((0, 1), dtype=np.float32)
-    none = np.zeros((0, 0), dtype=np.int32)
-    return PackScores(
-        np.zeros(0, np.int64), nothing, parts, nothing, nothing, nothing, scores, none
-    )
 
 
 def score_pack(
@@ -94,8 +73,8 @@ def score_pack(
     *,
     encoder: TextEncoder | None = None,
     most: int = sys.maxsize,
-) -> PackScores:
-    """Score the mentions of a corpus whose surface is an alias of the pack's entity.
+) -> PackScores | None:
+    """Score the mentions whose surface is an alias of the pack's entity; None: there are none.
 
     Args:
         pack: The pack; it was learned with this knowledge base and model.
@@ -109,7 +88,7 @@ def score_pack(
     """
     named = candidate_rows(corpus, [pack.entity])
     if not len(named):
-        return no_scores()
+        return None
     first, place = first_of_each(corpus.documents[named], corpus.surfaces[named], most)
     rows = named[first]
     if encoder is None or encoder.fingerprint != pack.encoder:
@@ -124,8 +103,32 @@ def score_pack(
         vocabularies=pack.vocabularies,
         encoder=encoder,
     )
-    scores = _score(pack, pile, rows, trained)
-    return scores if len(rows) == len(named) else scores.spread(named, place)
+    theta, temperature = pack.theta(), trained.calibration.temperature
+    frozen = trained.model.freeze(pile)
+    margin = margins(frozen, theta, temperature)
+    every, by_part = log_odds(margin, pile, theta, temperature)
+    odds, parts = agree(every, pile)[:, 0], by_part[:, 0]
+    to_none = none_odds(pile, theta)
+    none = np.zeros(len(rows)) if to_none is None else expit(to_none[:, 0])
+    shift = float(pack.groups[SHIFT].sum()) if SHIFT in pack.groups else 0.0
+
+    def reasons(row: int) -> tuple[Reason, ...]:
+        found = int(place[row])
+        return find_reasons(
+            pile, theta, found, dict(zip(PARTS, parts[found].tolist(), strict=True))
+        )
+
+    return PackScores(
+        rows=named,
+        odds=odds[place],
+        parts=parts[place],
+        probability=expit(odds - shift)[place],
+        prior=np.asarray(pack.priors, dtype=np.float64)[pile.alias[place]],
+        none=none[place],
+        scores=frozen.scores(theta)[place],
+        candidates=pile.mentions.candidates[place],
+        reasons=reasons,
+    )
 
 
 def first_of_each(documents: Int32, names: Int32, most: int) -> tuple[Int64, Int64]:
@@ -149,29 +152,6 @@ def first_of_each(documents: Int32, names: Int32, most: int) -> tuple[Int64, Int
     stands_for[order] = order[begins + number]
     chosen, place = np.unique(stands_for, return_inverse=True)
     return chosen, place.astype(np.int64)
-
-
-def _score(pack: EntityPack, pile: Pile, rows: Int64, trained: TrainedModel) -> PackScores:
-    theta, temperature = pack.theta(), trained.calibration.temperature
-    frozen = trained.model.freeze(pile)
-    margin = margins(frozen, theta, temperature)
-    every, by_part = log_odds(margin, pile, theta, temperature)
-    odds, parts = agree(every, pile)[:, 0], by_part[:, 0]
-    to_none = none_odds(pile, theta)
-    shift = float(pack.groups[SHIFT].sum()) if SHIFT in pack.groups else 0.0
-    return PackScores(
-        rows=rows,
-        odds=odds,
-        parts=parts,
-        probability=expit(odds - shift),
-        prior=np.asarray(pack.priors, dtype=np.float64)[pile.alias],
-        none=np.zeros(len(rows)) if to_none is None else expit(to_none[:, 0]),
-        scores=frozen.scores(theta),
-        candidates=pile.mentions.candidates,
-        reasons=lambda place: find_reasons(
-            pile, theta, place, dict(zip(PARTS, parts[place].tolist(), strict=True))
-        ),
-    )
 
 
 def find_reasons(
@@ -263,10 +243,21 @@ class PackedEntities:
         if self._spellings.isdisjoint(map(form_of, columns.surfaces)):
             return columns
         corpus, rows = self._named_corpus(columns, batch, texts)
-        scores = [self._scores(pack, corpus) for pack in self.packs]
-        used = [i for i, score in enumerate(scores) if len(score.rows)]
-        if not used:
+        scores: dict[int, PackScores] = {}
+        for i, pack in enumerate(self.packs):
+            try:
+                some = score_pack(
+                    pack, corpus, self._kb, self._trained, encoder=self._encoder, most=MAX_SCORED
+                )
+            except Exception:
+                # Whatever is wrong with one pack, the other packs and the text are fine.
+                self._note_failure(pack)
+                continue
+            if some is not None:
+                scores[i] = some
+        if not scores:
             return columns
+        used = list(scores)
         mine = np.unique(np.concatenate([scores[i].rows for i in used]))  # (n,) rows of the corpus
         n, n_packs = len(mine), len(used)
         odds = np.full((n, n_packs), -np.inf)
@@ -290,7 +281,7 @@ class PackedEntities:
         rows = rows[mine]
         new = np.where(odds > -np.inf, self._kb.n_entities + np.array(used)[order], UNKNOWN)
         old = columns.confidence[rows] * (rest * (1 - none))[:, None]
-        candidates = np.hstack([new, columns.candidates[rows]])
+        candidates = np.hstack([new, columns.ranking.candidates[rows]])
         confidence = np.hstack([shares, old])
         wins = odds[:, 0] > 0  # a threshold drawn for F1 may let the entity win below one half
         key = np.where(candidates >= 0, -confidence, np.inf)
@@ -307,15 +298,18 @@ class PackedEntities:
         linked[rows] = np.where(is_linked, candidates[:, 0], UNKNOWN)
         without = np.full_like(linked, NO_PACK)
         without[rows] = columns.linked[rows]
-        scored = np.hstack([score, columns.scores[rows]]), np.hstack([prior, columns.priors[rows]])
-        wider = ((0, 0), (0, new.shape[1]))
-        table = np.pad(columns.candidates, wider, constant_values=UNKNOWN)
+        # Room for the packs behind the candidates of every mention, then theirs in their order.
+        wider, ranking = ((0, 0), (0, new.shape[1])), columns.ranking
+        table = np.pad(ranking.candidates, wider, constant_values=UNKNOWN)
         table[rows] = candidates
-        numbers = (columns.confidence, columns.scores, columns.priors)
-        padded = [np.pad(values.astype(np.float64), wider) for values in numbers]
-        padded[0][rows] = confidence
-        for values, own in zip(padded[1:], scored, strict=True):
+        shown = np.pad(columns.confidence.astype(np.float64), wider)
+        shown[rows] = confidence
+        scores_and_priors = []
+        for theirs, known in ((score, ranking.scores), (prior, ranking.priors)):
+            values = np.pad(known.astype(np.float64), wider)
+            own = np.hstack([theirs, known[rows]])
             values[rows] = np.take_along_axis(own, ranked, axis=1)
+            scores_and_priors.append(values)
         reasons: dict[int, PackReasons] = {}
         if explain:
             first: list[int] = np.array(used)[order[:, 0]].tolist()
@@ -329,10 +323,13 @@ class PackedEntities:
             columns,
             linked=linked,
             sure=sure,
-            candidates=table,
-            confidence=padded[0],
-            scores=padded[1],
-            priors=padded[2],
+            confidence=shown,
+            ranking=replace(
+                ranking,
+                candidates=table,
+                scores=scores_and_priors[0],
+                priors=scores_and_priors[1],
+            ),
             packed=tuple(pack.entity for pack in self.packs),
             without=without,
             reasons=reasons,
@@ -377,17 +374,6 @@ class PackedEntities:
             text=Surroundings(texts, documents, starts, ends),
         )
         return corpus, rows
-
-    def _scores(self, pack: EntityPack, corpus: FlatCorpus) -> PackScores:
-        """Score the mentions of one pack; a pack that fails is as if it were not there."""
-        try:
-            return score_pack(
-                pack, corpus, self._kb, self._trained, encoder=self._encoder, most=MAX_SCORED
-            )
-        except Exception:
-            # Whatever is wrong with one pack, the other packs and the text are fine.
-            self._note_failure(pack)
-            return no_scores()
 
     def _explain(
         self, pack: EntityPack, scores: PackScores, place: int, *, named: bool

@@ -27,18 +27,17 @@ def plain(text: str) -> str:
 
 def render_text(linked: LinkedDocument) -> Text:
     """Write the text with its entities behind the mentions."""
-    text, place = Text(), 0
-    for mention in linked.mentions:
-        start, end = mention.start - linked.offset, mention.end - linked.offset
+    text = Text()
+    for piece, mention in linked.pieces():
+        if mention is None:
+            text.append(plain(piece))
+            continue
         style = style_of(mention)
-        text.append(plain(linked.text[place:start]))
-        text.append(plain(linked.text[start:end]), style=style)
+        text.append(plain(piece), style=style)
         label = "NIL" if mention.entity is None else plain(mention.entity)
         text.append(
             f" [{label} {mention.confidence:.2f}]", style="dim" if label == "NIL" else style
         )
-        place = end
-    text.append(plain(linked.text[place:]))
     return text
 
 
@@ -53,8 +52,7 @@ def legend(threshold: float) -> Text:
 
 def render_document(linked: LinkedDocument, *, explain: bool = False) -> RenderableType:
     """Write a document: its name, its text and, when asked for, why each mention was linked."""
-    name = plain(linked.id if linked.part is None else f"{linked.id}, part {linked.part + 1}")
-    heading = Text(name, style="bold underline")
+    heading = Text(plain(linked.name), style="bold underline")
     if linked.error is not None:
         return Group(heading, Text(plain(linked.error), style="red"))
     parts: list[RenderableType] = [heading, render_text(linked)]
@@ -65,13 +63,17 @@ def render_document(linked: LinkedDocument, *, explain: bool = False) -> Rendera
 
 def explanation(mention: LinkedMention) -> Table:
     """Say why a mention was linked: by a pack's reasons, or by the scores of the best two."""
-    return _pack_reasons(mention) if mention.reasons_for else _score_leads(mention)
-
-
-def _pack_reasons(mention: LinkedMention) -> Table:
-    """List what speaks for and against the packed entity, and the answer without the pack."""
     title = f"{plain(mention.surface)} ({mention.start}-{mention.end})"
     table = Table(title=Text(title), title_justify="left", title_style="bold")
+    if mention.reasons_for:
+        _add_reasons(table, mention)
+    else:
+        _add_leads(table, mention)
+    return table
+
+
+def _add_reasons(table: Table, mention: LinkedMention) -> None:
+    """List what speaks for and against the packed entity, and the answer without the pack."""
     table.add_column(Text(f"for or against {plain(mention.reasons_for)}"))
     table.add_column("")
     table.add_column("adds", justify="right")
@@ -82,14 +84,11 @@ def _pack_reasons(mention: LinkedMention) -> Table:
     answer = plain(mention.entity or "not linked")
     without = plain(mention.without_packs or "not linked")
     table.caption = Text(f"{answer} ({mention.confidence:.2f}); without packs: {without}")
-    return table
 
 
-def _score_leads(mention: LinkedMention) -> Table:
+def _add_leads(table: Table, mention: LinkedMention) -> None:
     """List the candidates of a mention and what each score adds to the lead of the best."""
     best, second = mention.candidates[0], mention.runner_up
-    title = f"{plain(mention.surface)} ({mention.start}-{mention.end})"
-    table = Table(title=Text(title), title_justify="left", title_style="bold")
     table.add_column("")
     table.add_column(Text(plain(best.entity)), justify="right", style=style_of(mention))
     table.add_column(Text(plain(second.entity)) if second else "no other", justify="right")
@@ -100,4 +99,3 @@ def _score_leads(mention: LinkedMention) -> Table:
     for part in mention.why:
         values = (f"{part.best:.3f}", f"{part.runner_up:.3f}" if second else "")
         table.add_row(part.name, *values, f"{part.lead:+.3f}" if second else "")
-    return table

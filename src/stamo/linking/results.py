@@ -20,9 +20,6 @@ from stamo.system.files import Float32, Int32, Int64
 if TYPE_CHECKING:
     from stamo.kb.base import KnowledgeBase
 
-Link = tuple[int, int, str | None, float]
-"""Start and end of a mention, its entity, and the confidence in that."""
-
 
 class ScoredCandidate(NamedTuple):
     """A candidate entity of a mention."""
@@ -109,9 +106,8 @@ class LinkedMention(NamedTuple):
         record = mention_record(
             self.start, self.end, self.surface, self.entity, round(self.confidence, 4), self.id
         )
-        if self._chosen and self.in_pack:
-            declared = {"type": self._chosen.type, "url": self._chosen.url}
-            record |= {name: value for name, value in declared.items() if value}
+        if self.in_pack:
+            record |= declared_fields(self._chosen)
         if all_candidates:
             second = self.runner_up
             record["runner_up"] = None if second is None else _named(second)
@@ -152,9 +148,27 @@ def mention_record(
     }
 
 
+def declared_fields(candidate: ScoredCandidate | None) -> dict[str, Any]:
+    """Return what a pack declares of its entity, in the record of a mention that means it."""
+    declared = {"type": candidate.type, "url": candidate.url} if candidate else {}
+    return {name: value for name, value in declared.items() if value}
+
+
 def _named(candidate: ScoredCandidate) -> dict[str, Any]:
     known = {"id": candidate.id} if candidate.id else {}
     return {"entity": candidate.entity, **known, "confidence": round(candidate.confidence, 4)}
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The best S candidates of M mentions, the best first; padded with -1 and 0."""
+
+    candidates: Int32  # (M, S)
+    scores: NDArray[np.floating]  # (M, S) g(e; m)
+    priors: NDArray[np.floating]  # (M, S)
+    shares: NDArray[np.floating]  # (M, S) P(e | m, the entity is a candidate)
+    psi: Float32  # (M, 2, n) scores of the best two candidates; n is 0 without explanation
+    leads: Float32  # (M, n) what each score adds to the lead of the best
 
 
 NO_PACK = -2
@@ -176,13 +190,10 @@ class MentionColumns:
     ends: Int64  # (M,)
     linked: Int32  # (M,) the entity, -1 for none (NIL)
     sure: NDArray[np.floating]  # (M,) confidence in the best candidate
-    candidates: Int32  # (M, S) the best first, padded with -1
     confidence: NDArray[np.floating]  # (M, S) of each candidate, 0 where there is none
-    scores: NDArray[np.floating]  # (M, S)
-    priors: NDArray[np.floating]  # (M, S)
+    ranking: Ranking
+    """The candidates, the best first."""
     kb: KnowledgeBase
-    psi: Float32  # (M, 2, n) scores of the best two candidates; n is 0 without explanation
-    leads: Float32  # (M, n) what each score adds to the lead of the best
     score_names: tuple[str, ...] = ()
     """The n scores of explanations."""
     packed: tuple[EmergingEntity, ...] = ()
@@ -195,7 +206,7 @@ class MentionColumns:
     @cached_property
     def shown(self) -> dict[int, ScoredCandidate]:
         """Every candidate by its number, its own numbers still to be filled in."""
-        return self._named(self.candidates.ravel())
+        return self._named(self.ranking.candidates.ravel())
 
     @cached_property
     def chosen(self) -> list[ScoredCandidate | None]:
@@ -203,17 +214,18 @@ class MentionColumns:
         named = self._named(self.linked)
         return [named.get(number) for number in self.linked.tolist()]
 
-    @cached_property
-    def chosen_without(self) -> dict[int, str]:
-        """What each mention whose name a pack knows would be linked to without, by row."""
+    def without_packs(self, row: int) -> str | None:
+        """Return what a mention whose name a pack knows would be linked to without packs."""
+        assert self.without is not None
+        entity = int(self.without[row])
+        return self.shown[entity].entity if entity >= 0 else None
+
+    def in_pack(self, rows: slice) -> list[int]:
+        """Return those of some mentions whose name a pack knows."""
         if self.without is None:
-            return {}
-        rows = np.flatnonzero(self.without != NO_PACK)
-        named = self._named(self.without[rows])
-        return {
-            row: named[e].entity if e >= 0 else ""
-            for row, e in zip(rows.tolist(), self.without[rows].tolist(), strict=True)
-        }
+            return []
+        found: list[int] = np.flatnonzero(self.without[rows] != NO_PACK).tolist()
+        return [rows.start + i for i in found]
 
     def _named(self, numbers: Int32) -> dict[int, ScoredCandidate]:
         numbers, n = np.unique(numbers), self.kb.n_entities
@@ -226,47 +238,45 @@ class MentionColumns:
         return named
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class MentionRows(Sequence[LinkedMention]):
     """The mentions of one document: a stretch of the columns of its batch, used like a tuple."""
 
-    def __init__(self, columns: MentionColumns, rows: slice) -> None:
-        self._columns = columns
-        self._rows = rows
+    columns: MentionColumns
+    rows: slice
 
     @cached_property
     def _values(self) -> tuple[LinkedMention, ...]:
-        columns, rows = self._columns, self._rows
-        shown, without = columns.shown, columns.chosen_without
-        arrays = columns.candidates, columns.confidence, columns.scores, columns.priors
-        values = (a[rows].tolist() for a in (*arrays, columns.psi, columns.leads))
-        made = []
-        numbers = range(rows.start, rows.stop), self.links(), columns.surfaces[rows]
-        for row, link, surface, ids, shares, scores, priors, psi, leads in zip(
-            *numbers, *values, strict=True
+        columns, rows, ranking = self.columns, self.rows, self.columns.ranking
+        arrays = (ranking.candidates, columns.confidence, ranking.scores, ranking.priors)
+        more = (columns.starts, columns.ends, columns.sure, ranking.psi, ranking.leads)
+        values = (array[rows].tolist() for array in (*arrays, *more))
+        shown, made = columns.shown, []
+        for surface, chosen, ids, shares, scores, priors, start, end, sure, psi, leads in zip(
+            columns.surfaces[rows], columns.chosen[rows], *values, strict=True
         ):
-            start, end, entity, sure = link
             candidates = tuple(
                 shown[e]._replace(confidence=c, score=g, prior=prior)
                 for e, c, g, prior in zip(ids, shares, scores, priors, strict=True)
                 if e >= 0
             )
             why = tuple(map(Contribution, columns.score_names, *psi, leads))
-            mention = LinkedMention(surface, start, end, entity, sure, candidates, why)
-            if row in without:
-                name, why, reasons = columns.reasons.get(row, ("", (), ()))
-                mention = mention._replace(
-                    why=why,
-                    without_packs=without[row] or None,
-                    in_pack=True,
-                    reasons=reasons,
-                    reasons_for=name,
-                )
-            made.append(mention)
+            entity = chosen and chosen.entity
+            made.append(LinkedMention(surface, start, end, entity, sure, candidates, why))
+        for row in columns.in_pack(rows):
+            name, why, reasons = columns.reasons.get(row, ("", (), ()))
+            made[row - rows.start] = made[row - rows.start]._replace(
+                why=why,
+                without_packs=columns.without_packs(row),
+                in_pack=True,
+                reasons=reasons,
+                reasons_for=name,
+            )
         return tuple(made)
 
     def records(self) -> list[dict[str, Any]]:
         """Return the records without candidates; values are made only where they explain."""
-        columns, rows = self._columns, self._rows
+        columns, rows = self.columns, self.rows
         if columns.score_names or columns.reasons:
             return [mention.to_record(all_candidates=False) for mention in self]
         chosen = columns.chosen[rows]
@@ -281,27 +291,14 @@ class MentionRows(Sequence[LinkedMention]):
                 [one.id if one else "" for one in chosen],
             )
         )
-        if columns.without is not None:
-            for i in np.flatnonzero(columns.without[rows] != NO_PACK).tolist():
-                one = chosen[i]
-                declared = {"type": one.type, "url": one.url} if one else {}
-                records[i] |= {name: value for name, value in declared.items() if value}
-                records[i]["without_packs"] = columns.chosen_without[rows.start + i] or None
+        for row in columns.in_pack(rows):
+            record, one = records[row - rows.start], chosen[row - rows.start]
+            record |= declared_fields(one)
+            record["without_packs"] = columns.without_packs(row)
         return records
 
-    def links(self) -> Iterator[Link]:
-        """Yield what each mention is linked to; no values are made of its candidates."""
-        columns, rows = self._columns, self._rows
-        return zip(
-            columns.starts[rows].tolist(),
-            columns.ends[rows].tolist(),
-            [one and one.entity for one in columns.chosen[rows]],
-            columns.sure[rows].tolist(),
-            strict=True,
-        )
-
     def __len__(self) -> int:
-        return int(self._rows.stop - self._rows.start)
+        return int(self.rows.stop - self.rows.start)
 
     @overload
     def __getitem__(self, index: int) -> LinkedMention: ...
@@ -342,12 +339,20 @@ class LinkedDocument:
     offset: int = 0
     """Where `text` starts in the whole document; mentions count from the document's start."""
 
-    def links(self) -> Iterable[Link]:
-        """Return what each mention is linked to, without its candidates."""
-        if hasattr(self.mentions, "links"):
-            links: Iterable[Link] = self.mentions.links()
-            return links
-        return ((m.start, m.end, m.entity, m.confidence) for m in self.mentions)
+    @property
+    def name(self) -> str:
+        """What a person reads above it: its id, and which part of a long document it is."""
+        return self.id if self.part is None else f"{self.id}, part {self.part + 1}"
+
+    def pieces(self) -> Iterator[tuple[str, LinkedMention | None]]:
+        """Yield the text in pieces, each with its mention; None stands beside what lies between."""
+        place = 0
+        for mention in self.mentions:
+            start, end = mention.start - self.offset, mention.end - self.offset
+            yield self.text[place:start], None
+            yield self.text[start:end], mention
+            place = end
+        yield self.text[place:], None
 
     def to_record(self, *, all_candidates: bool = True) -> dict[str, Any]:
         """Return plain values for JSON; the text itself stays out."""
@@ -356,12 +361,10 @@ class LinkedDocument:
             record |= {"part": self.part, "offset": self.offset, "length": len(self.text)}
         if self.error is not None:
             return record | {"error": self.error}
-        if not all_candidates and hasattr(self.mentions, "records"):
-            record["mentions"] = self.mentions.records()  # of columns, without a value for each
-        else:
-            records = (m.to_record(all_candidates=all_candidates) for m in self.mentions)
-            record["mentions"] = list(records)
-        return record
+        if not all_candidates and isinstance(self.mentions, MentionRows):
+            return record | {"mentions": self.mentions.records()}
+        records = [mention.to_record(all_candidates=all_candidates) for mention in self.mentions]
+        return record | {"mentions": records}
 
 
 def merge_parts(linked: Iterable[LinkedDocument]) -> Iterator[LinkedDocument]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stamo.corpus.tokenizer import lower, word_spans, words_at
+from stamo.features.mentions import UNKNOWN, FlatCorpus, Lexicon
 from stamo.system.files import Bools, Int32, Int64
 
 CodeArray = NDArray[np.uint32]
+Value = TypeVar("Value")
 
 SEPARATOR = "\x03"
 """Stands between two texts; no word and no name holds it."""
@@ -180,3 +183,65 @@ def _is_part(text: str, start: int, place: int) -> bool:
         return False
     before, with_it = (unicodedata.normalize("NFC", text[start:end]) for end in (place, place + 1))
     return len(with_it) <= len(before)
+
+
+MAX_CACHED_WORDS = 250_000
+"""Words whose ids are remembered, of some hundred bytes each: not those that are longer than names,
+for what a page holds besides text (keys, images) is one word of any length."""
+MAX_REMEMBERED_LENGTH = 100
+"""Characters of a name or word that is remembered."""
+
+
+@dataclass(frozen=True)
+class Located:
+    """The mentions of a batch, ordered by document and start."""
+
+    documents: Int32  # (M,) index of the document in the batch
+    starts: Int32  # (M,) places in the document
+    ends: Int32  # (M,)
+    corpus: FlatCorpus
+
+
+@dataclass(eq=False, repr=False)
+class Remembered(dict[str, Value]):
+    """What was found out of words, a bounded number of them, and none of endless length."""
+
+    find: Callable[[str], Value]
+    most: int = 500_000
+
+    def __missing__(self, word: str) -> Value:
+        found = self.find(word)
+        if len(self) < self.most and len(word) <= MAX_REMEMBERED_LENGTH:
+            self[word] = found
+        return found
+
+
+def content_word(lexicon: Lexicon, word: str) -> int:
+    """Return the number of a word, -1 for unknown words and stop words."""
+    found = lexicon.words.find(word)
+    return UNKNOWN if found >= 0 and lexicon.is_stop_word[found] else found
+
+
+def flatten_joined(
+    joined: JoinedTexts,
+    starts: Int64,
+    ends: Int64,
+    surfaces: Int32,
+    table: tuple[str, ...],
+    words: Mapping[str, int],
+) -> FlatCorpus:
+    """Flatten joined texts whose mentions are ordered by start."""
+    ids = np.fromiter(map(words.__getitem__, joined.words), np.int32, len(joined.words))
+    content = np.flatnonzero(ids >= 0)
+    word_starts, word_ends = joined.starts[content], joined.ends[content]
+    return FlatCorpus(
+        words=ids[content],
+        word_offsets=np.searchsorted(word_starts, joined.offsets).astype(np.int64),
+        documents=joined.document_of(starts),
+        # A word that overlaps the mention belongs to neither side of its context.
+        before=np.searchsorted(word_ends, starts, side="right").astype(np.int64),
+        after=np.searchsorted(word_starts, ends, side="left").astype(np.int64),
+        surfaces=surfaces,
+        entities=np.full(len(starts), UNKNOWN, dtype=np.int32),
+        surface_table=table,
+    )

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -410,19 +410,17 @@ def keep(spaces: Sequence[CollectingSpace], linker: Linker) -> None:
         if number < len(spaces) and sum(one.n_characters for one in group) < MAX_TOGETHER:
             continue
         waiting = [(one, document, found) for one in group for document, found in one.waiting]
-        cut = [list(split_document(document, linker.window)) for _, document, _ in waiting]
-        owners = [one for (one, _, _), chunks in zip(waiting, cut, strict=True) for _ in chunks]
-        is_alias = np.stack([one.is_alias for one in owners])
-        names = iter(linker.detect([chunk for chunks in cut for chunk in chunks], is_alias))
+        chunks = [
+            (one, chunk)
+            for one, document, _ in waiting
+            for chunk in split_document(replace(document, mentions=()), linker.window)
+        ]
+        is_alias = np.stack([one.is_alias for one, _ in chunks])
+        linked = merge_parts(linker.link_parts([chunk for _, chunk in chunks], is_alias))
         signatures: dict[str, UInt32] = {}
-        wanted = []
-        for (one, document, candidates), chunks in zip(waiting, cut, strict=True):
-            detected = list(islice(names, len(chunks)))
-            spans = [
-                (start + chunk.offset, end + chunk.offset)
-                for chunk, some in zip(chunks, detected, strict=True)
-                for start, end in zip(some.starts.tolist(), some.ends.tolist(), strict=True)
-            ]
+        kept = defaultdict(list)
+        for (one, document, candidates), result in zip(waiting, linked, strict=True):
+            spans = [(m.start, m.end) for m in result.mentions]
             candidates = outside_longer(candidates, spans)
             if not candidates:
                 one.skipped[LONGER_NAME] += 1
@@ -432,20 +430,11 @@ def keep(spaces: Sequence[CollectingSpace], linker: Linker) -> None:
             if one.copies.add(document, signatures[document.text]) is not None:
                 one.skipped[COPY] += 1
                 continue
-            wanted.append((one, document, candidates, chunks, detected))
-        linked = linker.link_found(
-            [chunk for *_, chunks, _ in wanted for chunk in chunks],
-            [some for *_, detected in wanted for some in detected],
-        )
-        kept = defaultdict(list)
-        for (one, document, candidates, _, _), result in zip(
-            wanted, merge_parts(linked), strict=True
-        ):
             # Names that are no candidates and have no sure link are left out.
             sure = [
-                Mention(document.text[start:end], start, end, entity)
-                for start, end, entity, confidence in result.links()
-                if entity is not None and confidence >= LEAST_CONFIDENCE
+                Mention(m.surface, m.start, m.end, m.entity)
+                for m in result.mentions
+                if m.entity is not None and m.confidence >= LEAST_CONFIDENCE
             ]
             mentions = [*candidates, *without_overlaps(sure, candidates)]
             ordered = tuple(sorted(mentions, key=lambda m: (m.start, m.end)))

@@ -72,6 +72,8 @@ def score_corpus(
     bare = corpus.with_labels({})
     flat = flatten(bare.documents, Lexicon.of(kb), entity_numbers([pack.entity], bare, kb))
     scores = score_pack(pack, flat, kb, trained, encoder=encoder)
+    if scores is None:
+        return []
     places = [(document, i) for document in bare for i in range(len(document.mentions))]
     chosen = {(e.target.document, e.target.start): e.choice for e in labels if e.choice != SKIP}
     said: dict[tuple[str, str], set[str]] = defaultdict(set)
