@@ -503,7 +503,12 @@ def read_items(
         if begin:
             source.seek(begin)
         stream = ByteStream(
-            source, position=begin, end=end, on_fault=faults.append, on_bytes=on_bytes
+            source,
+            position=begin,
+            end=end,
+            block_bytes=1 << 20,
+            on_fault=faults.append,
+            on_bytes=on_bytes,
         )
         table = "" if is_stdin or stream.kind != PLAIN else file.path
         for item in chain(_read_stream(stream, replace(task, table=table), form), [None]):

@@ -78,7 +78,7 @@ class ByteStream:
         *,
         position: int = 0,
         end: int | None = None,
-        block_bytes: int = 1 << 20,
+        block_bytes: int = 1 << 15,
         on_fault: Callable[[str], None] = lambda reason: None,
         on_bytes: Callable[[int], None] = lambda n: None,
     ) -> None:
