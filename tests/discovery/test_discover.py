@@ -9,8 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stamo.cli.main import create_app
-from stamo.discovery.accept import SUGGESTED_FILE, accept, entity_name
-from stamo.discovery.discover import discover
+from stamo.discovery.discover import SUGGESTED_FILE, accept, discover, entity_name
 from stamo.discovery.proposals import FoundFolder, confirmed
 from stamo.errors import StamoError, WorkspaceError
 from stamo.workspace.folder import Workspace
