@@ -139,31 +139,6 @@ def test_an_open_quote_cannot_take_the_memory(tmp_path):
         assert skips.skipped == {"row longer than the limit": 1}
 
 
-def test_a_table_in_utf_16(tmp_path):
-    """Spreadsheets export it, with a mark."""
-    path = tmp_path / "a.csv"
-    for encoding in ("utf-16", "utf-8-sig"):
-        path.write_text("text\nΑθήνα\n", encoding=encoding)
-        assert texts(read(path)[0]) == ["Αθήνα"]
-
-
-def test_a_folder_of_shards(tmp_path):
-    """A data set as Hugging Face stores it: shards in order, other columns ignored."""
-    data = tmp_path / "data"
-    data.mkdir()
-    for shard in range(3):
-        rows = [
-            {"text": f"Rey {shard} {i}", "label": i, "meta": {"url": "x", "n": [1, 2]}, "id": i}
-            for i in range(300)
-        ]
-        write_parquet(data / f"train-{shard:05}-of-00003.parquet", rows, row_group_size=100)
-    documents, skips = read(tmp_path)
-    assert len(documents) == 900
-    assert documents[301].text == "Rey 1 1"
-    assert documents[5].id == "5"
-    assert not skips.skipped
-
-
 @pytest.mark.parametrize("write", [write_csv, write_parquet])
 def test_rows_without_an_alias_are_left_out(tmp_path, write):
     """To collect, only rows that may mention the entity are kept."""
