@@ -117,7 +117,14 @@ def discover(
     tally = _count(observer, parts, n_workers, on_seen)
     least = settings.least_documents
     wanted = frozenset(n for n, t in tally.names.items() if t.n_documents >= least)
-    articles = islice(article_parts(kb, linker.window), COMPARED_ARTICLES)
+    past_parts = (
+        part
+        # The held-out articles are not the knowledge base's own.
+        for batch in kb.articles(held_out=False, columns=["title", "text"])
+        for row in batch.to_pylist()
+        for part in split_document(Document(row["title"], row["text"]), linker.window)
+    )
+    articles = islice(past_parts, COMPARED_ARTICLES)
     past = _count(Observer(linker, wanted), articles, n_workers, on_seen)
     proposals = propose(tally, Past(past, year), ContextReader(kb, encoder), settings)
     return Discovered(proposals, tally.n_documents, len(tally.names), tally.errors, year)
@@ -142,13 +149,6 @@ def _count(
         n += len(seen)
         on_seen(n)
     return tally
-
-
-def article_parts(kb: KnowledgeBase, window: int) -> Iterator[ReadChunk]:
-    """Yield the counted articles of a knowledge base; the held-out ones are not its own."""
-    for batch in kb.articles(held_out=False, columns=["title", "text"]):
-        for row in batch.to_pylist():
-            yield from split_document(Document(row["title"], row["text"]), window)
 
 
 SIGHT = 200
