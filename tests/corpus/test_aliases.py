@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stamo.corpus.aliases import AliasGroups, AliasMatcher
-from stamo.corpus.types import EmergingEntity
 from stamo.errors import SettingsError
 
 
@@ -178,21 +177,6 @@ def test_hundreds_of_names_and_few_find_the_same():
     for some in (names, names + absent):
         assert AliasMatcher(some).lines_in_json(raw, ends) == expected
     assert AliasMatcher(names[:1]).lines_in_json(raw, ends) == [0]
-
-
-@pytest.mark.parametrize("name", ["Rey\x1b[31m", "Rey\x07", "R\ud800y", "Rey\nSkywalker"])
-def test_names_that_steer_a_terminal_are_refused(name):
-    """Control characters and half characters are no part of a name."""
-    with pytest.raises(SettingsError, match="control character"):
-        EmergingEntity("Rey", (name,))
-    with pytest.raises(SettingsError, match="control character"):
-        EmergingEntity(name, ("Rey",))
-
-
-def test_a_name_without_end_is_refused():
-    """No text and no table has room for it."""
-    with pytest.raises(SettingsError, match="501 characters"):
-        EmergingEntity("Rey", ("x" * 501,))
 
 
 def test_many_aliases_are_ruled_out_in_one_look():

@@ -48,13 +48,6 @@ def test_the_threshold_divides_similar_from_different(changed, expected):
     assert (index.add(document("b", copy)) is not None) == expected
 
 
-def test_the_earliest_document_is_named_and_order_decides():
-    """The same stream gives the same answers twice, and the first of equal documents is kept."""
-    stream = [document(str(i), words(i % 5)) for i in range(20)]
-    runs = [[index.add(d) for d in stream] for index in (NearDuplicates(), NearDuplicates())]
-    assert runs[0] == runs[1] == [None] * 5 + [str(i % 5) for i in range(5, 20)]
-
-
 def test_short_and_empty_texts():
     """Texts with fewer words than a shingle are equal only when their words are."""
     index = NearDuplicates()

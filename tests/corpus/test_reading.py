@@ -128,26 +128,55 @@ def test_a_bad_line_leaves_the_others(tmp_path, line, message):
 
 
 def test_to_collect_texts_are_tidied(tmp_path):
-    """Broken characters never reach a document, empty texts are none, long ones are cut."""
-    (tmp_path / "a.txt").write_bytes(b"caf\xe9 Rey")
-    (tmp_path / "b.jsonl").write_bytes(
-        b'{"text": "caf\xe9"}\n{"text": "a\\ud800b", "id": "\\udfff"}\n{"text": " "}\n'
-    )
+    """Half characters never reach a document, empty texts are none, long ones are cut."""
+    (tmp_path / "b.jsonl").write_bytes(b'{"text": "a\\ud800b", "id": "\\udfff"}\n{"text": " "}\n')
     (tmp_path / "c.txt").write_text("word " * 500_000)
-    (tmp_path / "d.txt").write_bytes("UTF-16 text".encode("utf-16"))
     documents, skips = read(tmp_path)
-    assert [d.text[:11] for d in documents] == [
-        "caf\ufffd Rey",
-        "caf\ufffd",
-        "a\ufffdb",
-        "word word w",
-        "UTF-16 text",
-    ]
-    assert 1_999_000 < len(documents[3].text) <= 2_000_000
-    assert skips.mended == {"invalid UTF-8 replaced": 2, "text cut at 2,000,000 characters": 1}
+    assert [d.text[:11] for d in documents] == ["a\ufffdb", "word word w"]
+    assert 1_999_000 < len(documents[1].text) <= 2_000_000
+    assert skips.mended == {"text cut at 2,000,000 characters": 1}
     assert skips.skipped == {"empty text": 1}
     for document in documents:
         (document.id + document.text).encode()
+
+
+TABLE = "text\nΑθήνα 北京\n"
+TEXTS = {
+    "a.txt": "Αθήνα 北京",
+    "b.jsonl": '{"text": "Αθήνα 北京"}\n',
+    "c.csv": TABLE,
+    "d.rss": "<rss><channel><item><title>Αθήνα 北京</title></item></channel></rss>",
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_texts_are_in_utf8_or_marked(tmp_path, name, encoding):
+    """A mark at the front of a file says that it is in UTF-8 or UTF-16, whatever its format."""
+    (tmp_path / name).write_bytes(TEXTS[name].encode(encoding))
+    documents, skips = read(tmp_path, matcher=AliasMatcher(["北京"]))
+    assert [d.text for d in documents] == ["Αθήνα 北京"]
+    assert not skips.skipped
+    assert [p.document.text for p in read_chunks([tmp_path], 99)] == ["Αθήνα 北京"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.txt", b"caf\xe9 Rey"),
+        ("b.jsonl", b'{"text": "caf\xe9"}\n{"text": "good"}\n'),
+        ("c.csv", b"text\ncaf\xe9\ngood\n"),
+        ("d.wet", warc_record(b"caf\xe9", type="conversion")),
+    ],
+)
+def test_texts_in_another_encoding_are_refused(tmp_path, name, data):
+    """One by one, with what to do about it; nothing is guessed."""
+    (tmp_path / name).write_bytes(data)
+    documents, skips = read(tmp_path)
+    assert [d.text for d in documents] == ["good"] * data.count(b"good")
+    assert skips.skipped == {"not valid UTF-8": 1}
+    faults = [c.error for c in read_chunks([tmp_path], 99) if isinstance(c, Unreadable)]
+    assert ["iconv -f" in fault for fault in faults] == [True]
 
 
 def test_to_link_texts_stay_as_they_were_written():
@@ -167,7 +196,7 @@ def test_to_link_texts_stay_as_they_were_written():
     ("data", "options", "message"),
     [
         (b"caf\xe9 au lait", {}, "0xe9 follows about character"),
-        (b'{"text": "\xff"}', {}, "not valid UTF-8; byte 10 of the line"),
+        (b'{"text": "\xff"}', {}, "not valid UTF-8; byte 10 of it is wrong"),
         (b"Text", {"json_lines": True}, "not valid JSON"),
         (b"%PDF-1.7\n...", {}, "-: PDF file; give plain text, JSON lines"),
         (b"PK\x03\x04....", {}, "-: zip archive; give"),

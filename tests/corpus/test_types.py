@@ -16,18 +16,25 @@ from stamo.errors import SettingsError
     ],
 )
 def test_what_stands_in_brackets_is_said_of_the_entity(name, plain, line):
-    """It tells the name from others like it; text says the name without it."""
+    """It tells the name from others like it, unless a person wrote what does."""
     entity = EmergingEntity(name, (plain,))
     assert (entity.plain_name, entity.line) == (plain, line)
+    assert EmergingEntity(name, (plain,), "NASA probe").line == "NASA probe"
 
 
-def test_a_written_line_comes_first():
-    """What a person wrote stands for what the brackets say."""
-    assert EmergingEntity("Dawn (spacecraft)", ("Dawn",), "NASA probe").line == "NASA probe"
-
-
-@pytest.mark.parametrize("make", [EmergingEntity, EmergingEntity.named])
-def test_one_text_is_no_tuple_of_aliases(make):
-    """An alias without its brackets is refused: each of its letters would be a name."""
-    with pytest.raises(SettingsError, match=r"give a tuple: \('Rey',\)"):
-        make("Rey Skywalker", "Rey")
+@pytest.mark.parametrize(
+    ("name", "aliases", "message"),
+    [
+        ("Rey\x1b[31m", ("Rey",), "control character"),
+        ("Rey", ("Rey\x07",), "control character"),
+        ("Rey", ("R\ud800y",), "control character"),
+        ("Rey", ("Rey\nSkywalker",), "control character"),
+        ("Rey", ("x" * 501,), "501 characters"),
+        ("Rey", "Rey", r"give a tuple: \('Rey',\)"),
+    ],
+)
+def test_names_that_nobody_can_use_are_refused(name, aliases, message):
+    """Control characters steer a terminal; each letter of a text would be a name."""
+    for make in (EmergingEntity, EmergingEntity.named):
+        with pytest.raises(SettingsError, match=message):
+            make(name, aliases)

@@ -9,8 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stamo.cli.main import create_app
-from stamo.discovery.accept import SUGGESTED_FILE, accept, entity_name
-from stamo.discovery.discover import discover
+from stamo.discovery.discover import SUGGESTED_FILE, accept, discover, entity_name
 from stamo.discovery.proposals import FoundFolder, confirmed
 from stamo.errors import StamoError, WorkspaceError
 from stamo.workspace.folder import Workspace
@@ -120,41 +119,40 @@ def test_proposals_are_found_by_id_place_and_name(folder):
             folder.get(key)
 
 
-@pytest.mark.parametrize("damage", [b"{", b"[]", b'{"format": "stamo-found", "version": 9}'])
-def test_a_damaged_folder_is_told(folder, damage):
-    """One sentence for a file that is cut off, foreign or of a later version."""
-    folder.proposals_path.write_bytes(damage)
-    with pytest.raises(StamoError, match=r"proposals\.json"):
-        folder.proposals()
-
-
-@pytest.mark.parametrize("line", [b"{}", b"[" * 100_000, b'{"decision": []}'])
-def test_a_damaged_decision_is_told_with_its_line(folder, line):
-    """Nothing is forgotten silently."""
-    folder.decisions_path.write_bytes(line + b"\n")
-    with pytest.raises(WorkspaceError, match="Line 1"):
-        folder.proposals()
+ORIGIN = {"origin": {"sources": "a"}}
 
 
 @pytest.mark.parametrize(
-    ("field", "value"),
-    [("kind", "x"), ("n_mentions", "3"), ("name", None), ("words", ["\ud800"]), ("aliases", [])],
+    ("name", "data", "message"),
+    [
+        ("proposals", b"{", r"proposals\.json"),
+        ("proposals", b"[]", r"proposals\.json"),
+        ("proposals", b'{"format": "stamo-found", "version": 9}', "format version 9"),
+        ("proposals", ORIGIN, "does not say where"),
+        ("proposals", {"kind": "x"}, "no proposal"),
+        ("proposals", {"n_mentions": "3"}, "no proposal"),
+        ("proposals", {"name": None}, "no proposal"),
+        ("proposals", {"words": ["\ud800"]}, "no proposal"),
+        ("proposals", {"aliases": []}, "no proposal"),
+        ("decisions", b"{}", "Line 1"),
+        ("decisions", b"[" * 100_000, "Line 1"),
+        ("decisions", b'{"decision": []}', "Line 1"),
+        ("letter", b"dear", "holds other files"),
+    ],
 )
-def test_a_proposal_of_other_types_is_told(folder, field, value):
-    """Nobody who shows or counts proposals meets a value that is none."""
-    record = json.loads(folder.proposals_path.read_text())
-    record["proposals"][0][field] = value
-    folder.proposals_path.write_text(json.dumps(record))
-    with pytest.raises(StamoError, match="no proposal"):
-        folder.proposals()
-
-
-def test_an_origin_that_says_nothing_is_told(folder):
-    """Accepting needs to know where the proposal was found."""
-    record = json.loads(folder.proposals_path.read_text()) | {"origin": {"sources": "a"}}
-    folder.proposals_path.write_text(json.dumps(record))
-    with pytest.raises(WorkspaceError, match="does not say where"):
-        assert folder.origin
+def test_a_damaged_folder_is_told(folder, name, data, message):
+    """One sentence for what is cut off, foreign, of a later version, or of other types."""
+    path = {"proposals": folder.proposals_path, "decisions": folder.decisions_path}.get(name)
+    if path is None:
+        folder.proposals_path.unlink()
+        path = folder.path / name
+    if isinstance(data, dict):
+        record = json.loads(path.read_text())
+        (record if data is ORIGIN else record["proposals"][0]).update(data)
+        data = json.dumps(record).encode()
+    path.write_bytes(data if path.suffix == ".json" else data + b"\n")
+    with pytest.raises(StamoError, match=message):
+        (folder.check(), folder.proposals(), folder.origin)
 
 
 def test_a_decision_that_was_cut_off_is_none(folder):
@@ -183,13 +181,6 @@ def test_a_full_disk_leaves_the_decisions_as_they_were(folder):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, old)
     assert folder.decisions_path.read_bytes() == before
-
-
-def test_a_folder_with_other_files_is_left_alone(tmp_path):
-    """Proposals are not written among somebody's files."""
-    (tmp_path / "letter.txt").write_text("dear")
-    with pytest.raises(WorkspaceError, match="holds other files"):
-        FoundFolder(tmp_path).check()
 
 
 def test_accepting_makes_a_workspace_with_documents_and_suggested_labels(folder, small, tmp_path):

@@ -245,15 +245,6 @@ def test_the_type_is_what_the_text_calls_it(windows, expected, world_kb, monkeyp
     assert kinds_of_thing("Zweb", seen, world_kb) == expected
 
 
-def test_frequent_words_are_types_too(world_kb):
-    """A film is often spoken of; only function words are no type."""
-    shares = world_kb.word_counts / world_kb.word_counts.sum()
-    words = world_kb.words.texts(np.flatnonzero((shares > 2e-4) & (shares < 8e-4)))
-    word = next(w for w in words if w.isalpha() and len(w) > 4 and w[-2:] not in ("ed", "ly"))
-    seen = [sighting("Zweb", "a", window=f"Zweb is a {word}, and old")]
-    assert kinds_of_thing("Zweb", seen, world_kb) == (word,)
-
-
 def test_refuses_lists_of_nothing():
     """Settings say what is expected."""
     with pytest.raises(SettingsError, match="at least 2 documents"):

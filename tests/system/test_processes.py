@@ -1,7 +1,6 @@
 """Worker processes: their order, end and threads, and the environment they leave behind."""
 
 import os
-import subprocess
 import sys
 import threading
 
@@ -26,13 +25,6 @@ def test_workers_compute_in_one_thread_and_leave_the_environment_alone(monkeypat
     assert os.getpid() not in {process for _, process in seen}
     assert os.environ["OPENBLAS_NUM_THREADS"] == "7"
     assert "OMP_NUM_THREADS" not in os.environ
-
-
-def test_one_worker_is_the_caller_itself(monkeypatch):
-    """A single worker starts no process and changes nothing."""
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "7")
-    with Workers(1) as workers:
-        assert list(workers.map(threads_of, range(2))) == [("7", os.getpid())] * 2
 
 
 def double(number):
@@ -107,31 +99,6 @@ def test_arrow_in_workers_does_without_pandas():
     pytest.importorskip("pandas")
     with Workers(2) as workers:
         assert workers.start(arrow_and_pandas, 0)() == (["a", "b"], False, "pandas")
-
-
-COUNT_FAULTS = """
-import resource
-import numpy as np
-from stamo.system.processes import keep_freed_memory
-keep_freed_memory()
-for _ in range(3):
-    parts = [np.ones(1 << 20) for _ in range(6)]
-    del parts
-before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-for _ in range(20):
-    parts = [np.ones(1 << 20) for _ in range(6)]
-    del parts
-print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other allocators have other rules")
-def test_freed_memory_is_used_again():
-    """Arrays of some MB that come and go are not asked for page by page each time."""
-    code = [sys.executable, "-c", COUNT_FAULTS]
-    done = subprocess.run(code, capture_output=True, text=True, check=True)
-    n_pages = 20 * 48 * 2**20 // os.sysconf("SC_PAGESIZE")
-    assert int(done.stdout) < n_pages / 20
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from stamo.corpus.reading import MAX_CHARACTERS, MAX_RECORD_BYTES, OnSkip, Skip,
 from stamo.corpus.types import Document, Mention, clean_surrogates
 from stamo.corpus.web import extract_html, parse_http, read_records, split_head
 from stamo.errors import CorpusFormatError
-from stamo.system.streams import open_bytes, read_line_blocks
+from stamo.system.streams import ByteStream, read_line_blocks
 
 _OPEN, _CLOSE, _DIGIT_0 = "\ue000", "\ue001", 0xE010
 _MARK = re.compile("\ue000([\ue010-\ue019]+)|\ue001")
@@ -142,7 +142,7 @@ def _read_lines(path: Path, on_skip: OnSkip) -> Iterator[tuple[int, str]]:
 
     number = 0
     with path.open("rb") as file:
-        blocks = iter(open_bytes(file, on_fault))
+        blocks = iter(ByteStream(file, on_fault=on_fault))
         for block in read_line_blocks(blocks, MAX_LINE_BYTES, lambda: on_fault("line too long")):
             for line in block[:-1].split(b"\n"):
                 number += 1
@@ -298,10 +298,13 @@ def _read_pages(path: Path, on_skip: OnSkip) -> Iterator[tuple[str, bytes]]:
         on_skip(Skip(reason, path.name))
 
     with path.open("rb") as file:
-        stream = open_bytes(file, on_fault)
+        stream = ByteStream(file, on_fault=on_fault)
         stream.skips_damage = True
-        for record in read_records(iter(stream), on_fault):
-            if record is None or record.type != "response":
+        for record in read_records(iter(stream)):
+            if isinstance(record, str):
+                on_fault(record)
+                continue
+            if record.type != "response":
                 continue
             trec_id = record.headers.get("warc-trec-id")
             if trec_id:

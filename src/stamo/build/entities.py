@@ -51,7 +51,7 @@ from stamo.kb.base import save_external_ids
 from stamo.kb.manifest import ARTICLES_FILE
 from stamo.kb.storage import StringTable
 from stamo.system.files import RESULT_DIR, Int32, Int64, explain_os_error
-from stamo.system.streams import in_utf8, open_bytes, read_line_blocks
+from stamo.system.streams import ByteStream, in_utf8, read_line_blocks
 
 MAX_LINE_BYTES = 1 << 20
 MAX_COUNT = 2**31 - 1
@@ -229,7 +229,7 @@ def _read_blocks(path: Path) -> Iterator[bytes]:
     """Yield the decompressed bytes of a file that must be whole."""
     try:
         with path.open("rb") as file:
-            stream = open_bytes(file, lambda fault: None)
+            stream = ByteStream(file)
             yield from stream
     except OSError as error:
         raise DumpError(explain_os_error(error)) from error

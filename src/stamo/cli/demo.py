@@ -169,7 +169,7 @@ class _Story:
     ) -> tuple[Workspace, Corpus]:
         """Make the workspace of a proposal, with its documents."""
         from stamo.cli.workspaces import collect_view, collected_table
-        from stamo.discovery.accept import accept
+        from stamo.discovery.discover import accept
 
         path = self.out / "workspace"
         if (path / "entity.json").exists():

@@ -24,7 +24,7 @@ from stamo.workspace.wording import cut_context
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from stamo.discovery.accept import Accepted
+    from stamo.discovery.discover import Accepted
     from stamo.discovery.proposals import Proposal, ProposalKind
     from stamo.kb.base import KnowledgeBase
     from stamo.models.store import TrainedModel
@@ -218,7 +218,7 @@ def _accept(
     sources: Sequence[str] = (),
 ) -> Accepted:
     """Make the workspace of a proposal, with the knowledge base and model that found it."""
-    from stamo.discovery.accept import accept as run
+    from stamo.discovery.discover import accept as run
 
     kb, trained = _opened(folder.origin["kb"], folder.origin["model"])
     with collect_view(Console(stderr=True), f"Collecting {proposal.name}") as on_progress:

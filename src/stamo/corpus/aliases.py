@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -32,9 +32,6 @@ _ASCII_RUN = re.compile(r"[A-Za-z0-9]+")
 _IS_ALNUM = np.array([chr(code).isascii() and chr(code).isalnum() for code in range(256)])
 _BACKSLASH = ord("\\")
 _LONGEST_ESCAPE = len(r"\u0000")
-_OTHER_SIGNS = bytes(code for code in range(256) if not _IS_ALNUM[code])
-_NEAR = 64
-"""Bytes beside a part of a name in which the next part is looked for first."""
 _GAP = rb"(?:\\[bfnrt]|\\u[0-9a-fA-F]{4}|[^A-Za-z0-9])+"
 # Such a needle may begin inside an escape and hide another that begins right behind it.
 _AS_ESCAPE = re.compile(rb"[A-F][0-9A-Fa-f]{0,3}[A-Z]")
@@ -45,12 +42,9 @@ class AliasBytes:
     """A name by its stretches of ASCII letters and digits, in their order."""
 
     runs: tuple[bytes, ...]
-    before: tuple[bytes, ...]
-    """Those before the longest one."""
     anchor: bytes
     """The longest one: that is the rarest, as a rule; empty for a name without any."""
-    behind: tuple[bytes, ...]
-    rest: re.Pattern[bytes] | None
+    whole: re.Pattern[bytes] | None
     """All of them with nothing but other signs between, for a plain name of several."""
     is_whole: tuple[bool, bool]
     """Whether the anchor begins, and ends, with the word. Beside a letter outside of ASCII it does
@@ -65,64 +59,27 @@ class AliasBytes:
         longest = max(found, key=lambda m: len(m[0]), default=None)
         start, end = longest.span() if longest else (0, 0)
         left, right = text[:start][-1:], text[end:][:1]
-        is_plain = text.isascii() and len(runs) > 1
-        rest = re.compile(_GAP.join(runs)) if is_plain else None
-        at = found.index(longest) if longest else 0
-        cut = runs[:at], runs[at] if runs else b"", runs[at + 1 :]
-        return cls(runs, *cut, rest, (left.isascii(), right.isascii()))
-
-    def is_at(self, raw: bytes, start: int, first: int, last: int) -> bool:
-        """Tell whether the rest may be there, in a stretch of bytes with the anchor at `start`."""
-        if len(self.runs) == 1:
-            return True
-        if self.rest is None:
-            return all(raw.find(run, first, last) >= 0 for run in self.runs)
-        is_there = _leads_to(raw, self.before, first, start)
-        if is_there:
-            is_there = _follows(raw, self.behind, start + len(self.anchor), last)
-        return self.rest.search(raw, first, last) is not None if is_there is None else is_there
+        whole = re.compile(_GAP.join(runs)) if text.isascii() and len(runs) > 1 else None
+        anchor = max(runs, key=len, default=b"")
+        return cls(runs, anchor, whole, (left.isascii(), right.isascii()))
 
     def fits(self) -> Bools:
         """Tell which bytes may stand two before and two behind the anchor, shape (2, 256)."""
         allowed = np.ones((2, 256), dtype=np.bool_)
-        if self.rest is not None:
-            if self.before:
-                allowed[0] = ~_IS_ALNUM
-                allowed[0, self.before[-1][-1]] = True
-            if self.behind:
-                allowed[1] = ~_IS_ALNUM
-                allowed[1, self.behind[0][0]] = True
+        at = self.runs.index(self.anchor)
+        if self.whole is not None and at > 0:
+            allowed[0] = ~_IS_ALNUM
+            allowed[0, self.runs[at - 1][-1]] = True
+        if self.whole is not None and at < len(self.runs) - 1:
+            allowed[1] = ~_IS_ALNUM
+            allowed[1, self.runs[at + 1][0]] = True
         return allowed
 
-
-def _leads_to(raw: bytes, runs: Sequence[bytes], first: int, end: int) -> bool | None:
-    """Tell whether runs stand right before `end`; None where an escape or a wide gap may hide them.
-
-    A look at a few bytes, for names that share an anchor with much else ("Street").
-    """
-    for run in reversed(runs):
-        near = raw[max(first, end - _NEAR - len(run)) : end]
-        left = near.rstrip(_OTHER_SIGNS)
-        if not left or _BACKSLASH in left[-_LONGEST_ESCAPE:]:
-            return None
-        if len(left) == len(near) or not left.endswith(run):
-            return False
-        end -= len(near) - len(left) + len(run)
-    return True
-
-
-def _follows(raw: bytes, runs: Sequence[bytes], begin: int, last: int) -> bool | None:
-    """Tell whether runs stand right behind `begin`; None as above."""
-    for run in runs:
-        near = raw[begin : min(last, begin + _NEAR + len(run))]
-        right = near.lstrip(_OTHER_SIGNS)
-        n_signs = len(near) - len(right)
-        if not right or _BACKSLASH in near[:n_signs]:
-            return None
-        if not n_signs or not right.startswith(run):
-            return False
-        begin += n_signs + len(run)
-    return True
+    def may_be_in(self, raw: bytes, first: int, last: int) -> bool:
+        """Tell whether the rest may be there, in a stretch of bytes with the anchor in it."""
+        if self.whole is not None:
+            return self.whole.search(raw, first, last) is not None
+        return len(self.runs) == 1 or all(raw.find(run, first, last) >= 0 for run in self.runs)
 
 
 class AliasRuns:
@@ -147,45 +104,36 @@ class AliasRuns:
         ).reshape(n, 2, 256)
         self._needles = _Needles(list(places), np.logical_and(*self._is_whole))
 
-    def found_in(self, raw: bytes) -> list[int]:
-        """Return the places of the names that may be in the bytes of a text."""
-        anchors, starts = self._matches(raw)
-        pairs = zip(anchors.tolist(), starts.tolist(), strict=True)
-        found = {place for pair in pairs for place in self._complete(*pair, raw, 0, len(raw))}
-        return sorted(found)
+    def found_in(self, raw: bytes, ends: Int64 | None = None) -> Iterator[tuple[int, int]]:
+        """Yield which names may be in which stretches of the bytes, the stretches in order.
 
-    def are_in(self, raw: bytes, *, as_words: bool = True) -> bool:
-        """Tell whether any name may be in the bytes, as whole words where bytes can tell."""
-        if as_words:
-            return bool(self.found_in(raw))
+        Args:
+            raw: The bytes.
+            ends: Where each stretch ends, at a line break, of which the first name is enough; all
+                bytes are one stretch without, of which every name is wanted.
+        """
+        edges = np.array([len(raw)], dtype=np.int64) if ends is None else ends
+        anchors, starts = self._matches(raw)
+        rows = np.searchsorted(edges, starts, side="right")
+        done = -1
+        for key in np.unique(rows * max(len(self._by_anchor), 1) + anchors).tolist():
+            row, anchor = divmod(key, len(self._by_anchor))
+            if row == done:
+                continue
+            first = int(edges[row - 1]) + 1 if row else 0
+            last = int(edges[row]) if row < len(edges) else len(raw)
+            for place in self._by_anchor[anchor]:
+                if self._names[place].may_be_in(raw, first, last):
+                    yield row, place
+                    done = row if ends is not None else -1
+
+    def are_parts_in(self, raw: bytes) -> bool:
+        """Tell whether all parts of any name may be in the bytes, also inside of words."""
         return any(
             all(run in raw for run in self._names[place].runs)
             for anchor in self._needles.present(raw)
             for place in self._by_anchor[anchor]
         )
-
-    def rows_in(self, raw: bytes, ends: Int64) -> list[int]:
-        """Return which stretches of the bytes, given by where they end, may hold a name."""
-        anchors, starts = self._matches(raw)
-        order = np.argsort(starts, kind="stable")
-        row_of = np.searchsorted(ends, starts[order], side="right")
-        rows: dict[int, None] = {}
-        columns = (row_of.tolist(), anchors[order].tolist(), starts[order].tolist())
-        for row, anchor, start in zip(*columns, strict=True):
-            if row not in rows:
-                first = int(ends[row - 1]) + 1 if row else 0
-                last = int(ends[row]) if row < len(ends) else len(raw)
-                if self._complete(anchor, start, raw, first, last):
-                    rows[row] = None
-        return list(rows)
-
-    def _complete(self, anchor: int, at: int, raw: bytes, start: int, end: int) -> list[int]:
-        """Return the names of an anchor of which nothing is missing around a place."""
-        return [
-            place
-            for place in self._by_anchor[anchor]
-            if self._names[place].is_at(raw, at, start, end)
-        ]
 
     def _matches(self, raw: bytes) -> tuple[Int64, Int64]:
         """Return the anchors that stand in the bytes, and where.
@@ -358,9 +306,11 @@ class AliasMatcher:
     def may_be_in_text(self, raw: bytes, *, as_words: bool = True) -> bool:
         """Tell whether UTF-8 text may contain an alias, as whole words where bytes can tell."""
         folded = raw.lower() if self.casefold else raw
-        return self._runs.are_in(folded, as_words=as_words) or any(
-            first.encode() in raw for first in self._firsts
-        )
+        if as_words:
+            is_found = next(self._runs.found_in(folded), None) is not None
+        else:
+            is_found = self._runs.are_parts_in(folded)
+        return is_found or any(first.encode() in raw for first in self._firsts)
 
     def may_be_in_json(self, raw: bytes) -> bool:
         r"""Tell whether lines of JSON may contain an alias, written plainly or with \u escapes."""
@@ -378,7 +328,8 @@ class AliasMatcher:
         """
         if self._may_hide_in_json(raw):
             return None
-        return self._runs.rows_in(raw.lower() if self.casefold else raw, ends)
+        found = self._runs.found_in(raw.lower() if self.casefold else raw, ends)
+        return list(dict.fromkeys(row for row, _ in found))
 
     def _may_hide_in_json(self, raw: bytes) -> bool:
         """Tell whether a search for runs of ASCII may miss an alias: other scripts, and escapes."""
@@ -441,7 +392,7 @@ class AliasGroups:
         raw = text.encode("utf-8", "replace")
         found = self._runs.found_in(raw.lower() if self._casefold else raw)
         of_stems = {number for number, stem in self._stems if stem in text}
-        return sorted(self._always | of_stems | {self._owners[place] for place in found})
+        return sorted(self._always | of_stems | {self._owners[place] for _, place in found})
 
 
 def is_word_boundary(text: str, index: int) -> bool:

@@ -10,17 +10,18 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import chain
+from itertools import chain, repeat
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from stamo.corpus.reading import (
+    CONVERT,
     MAX_CHARACTERS,
     MAX_LINKED_LINE,
     MAX_RECORD_BYTES,
     NO_MENTION,
-    UTF8_MARK,
     BadRecordError,
     Chunk,
     ReadItem,
@@ -28,7 +29,7 @@ from stamo.corpus.reading import (
     Record,
     Skip,
     Unreadable,
-    decode_utf8,
+    decode,
     find_cut,
     finish_record,
     read_whole,
@@ -36,7 +37,7 @@ from stamo.corpus.reading import (
 from stamo.corpus.tables import choose_columns, row_record
 from stamo.corpus.types import Document, Mention
 from stamo.errors import CorpusFormatError, need
-from stamo.system.streams import UTF_16_MARKS, read_line_blocks
+from stamo.system.streams import read_line_blocks
 
 
 def read_text(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
@@ -46,35 +47,29 @@ def read_text(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
         return
     # Four bytes hold any character of UTF-8; one more tells that there is more.
     raw = read_whole(blocks, 4 * MAX_CHARACTERS + 1)
-    if raw.startswith(UTF_16_MARKS):
-        text = raw.decode("utf-16", "replace")
-    elif task.matcher and not task.matcher.may_be_in_text(raw):
+    if task.matcher and not task.matcher.may_be_in_text(raw):
         yield Skip(NO_MENTION, task.file)
-        return
     else:
-        text, skips = decode_utf8(raw.removeprefix(UTF8_MARK), task.file)
-        yield from skips
-    yield Record(text, task.file, is_checked=True)
+        text = decode(raw, is_whole=len(raw) <= 4 * MAX_CHARACTERS)
+        yield Record(text, task.file, is_checked=True)
 
 
 def _text_chunks(blocks: Iterator[bytes], name: str, window: int) -> Iterator[ReadItem]:
     """Yield a text in chunks as long as the window allows, holding little more than one."""
     # Blocks are cut, so that what waits to be handed out stays short.
     pieces = (block[i : i + (1 << 16)] for block in blocks for i in range(0, len(block), 1 << 16))
+    decoder = codecs.getincrementaldecoder("utf-8")()
     piece = next(pieces, b"")
-    encoding = "UTF-16" if piece.startswith(UTF_16_MARKS) else "UTF-8"
-    codec = "utf-16" if encoding == "UTF-16" else "utf-8-sig"
-    decode = codecs.getincrementaldecoder(codec)().decode
     rest, offset, number, more = "", 0, 0, True
     while more or rest:
         while more and len(rest) <= window:
             more = bool(piece)
             try:
-                rest += decode(piece, not more)
+                rest += decoder.decode(piece, not more)
             except UnicodeDecodeError as error:
                 message = (
-                    f"{name} is not valid {encoding}: byte 0x{error.object[error.start]:02x} "
-                    f"follows about character {offset + len(rest)}; convert it to UTF-8."
+                    f"{name} is not valid UTF-8: byte 0x{error.object[error.start]:02x} "
+                    f"follows about character {offset + len(rest)}; {CONVERT}."
                 )
                 yield Unreadable(name, message, number or None)
                 return
@@ -121,30 +116,19 @@ def read_json_lines(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadIte
                 break
             line = block[int(starts[row]) : int(ends[row])]
             if line.strip():
-                yield from _read_line(line, n + row + 1, rows is not None, task)
+                yield _read_line(line, n + row + 1, rows is not None, task)
         n += len(ends)
 
 
-def _read_line(line: bytes, number: int, is_checked: bool, task: ReadTask) -> Iterator[ReadItem]:
-    where = task.where("line", number)
-    line = line.removeprefix(UTF8_MARK)
-    inside = line.strip()
+def _read_line(line: bytes, number: int, is_checked: bool, task: ReadTask) -> Record | Skip:
+    where, inside = task.where("line", number), line.strip()
     is_object = inside[:1] == b"{" and inside[-1:] == b"}"
     if task.matcher and not is_checked and is_object and not task.matcher.may_be_in_json(line):
-        yield Skip(NO_MENTION, where)
-        return
+        return Skip(NO_MENTION, where)
     try:
-        if task.window is None:
-            text, skips = decode_utf8(line, where)
-            yield from skips
-        else:
-            text = line.decode("utf-8")
-        yield _json_record(parse_json(text), where, f"{task.name}#{number}")
-    except UnicodeDecodeError as error:
-        advice = f"byte {error.start} of the line is wrong, convert it to UTF-8"
-        yield Skip("not valid UTF-8", where, advice=advice)
+        return _json_record(parse_json(decode(line)), where, f"{task.name}#{number}")
     except BadRecordError as error:
-        yield Skip(str(error), where, advice=error.advice)
+        return Skip(str(error), where, advice=error.advice)
 
 
 def parse_json(text: str) -> Any:
@@ -256,8 +240,8 @@ def read_parquet(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
         texts = [name for name, kind in kinds.items() if _is_text(kind)]
         with pq.ParquetFile(task.table, read_dictionary=texts) as file:
             yield from _read_groups(file, names, task)
-    except BadRecordError as error:
-        yield Skip(str(error), task.file, advice=error.advice)
+    except BadRecordError:
+        raise
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:120]
         yield Skip("damaged Parquet file", task.file, advice=f"the reader says: {reason}")
@@ -314,36 +298,29 @@ def _read_groups(file: Any, names: list[str], task: ReadTask) -> Iterator[ReadIt
         # Fewer rows at once where they are long.
         n_rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES * about.num_rows // max(unpacked, 1)))
         for batch in file.iter_batches(n_rows, row_groups=[group], columns=wanted):
-            values = [batch.column(name) if name else None for name in names]
-            for row in range(batch.num_rows):
+            columns = [batch.column(name) if name else repeat(None) for name in names]
+            for row in zip(*columns, strict=False):
                 number += 1
-                cells = []
-                for column in values:
-                    value = None if column is None else column[row]
-                    try:
-                        known = None if value is None else value.as_py()
-                        cells.append("" if known is None else str(known))
-                    except UnicodeDecodeError:
-                        assert value is not None
-                        plain = value.value if hasattr(value, "dictionary") else value
-                        raw = plain.as_buffer().to_pybytes()
-                        text, skips = decode_utf8(raw, task.where("row", number))
-                        yield from skips
-                        cells.append(text)
+                try:
+                    values = [None if value is None else value.as_py() for value in row]
+                except UnicodeDecodeError:
+                    yield Skip("not valid UTF-8", task.where("row", number))
+                    continue
+                cells = ["" if value is None else str(value) for value in values]
                 yield row_record(cells, "row", number, task)
 
 
 MAX_FEED_BYTES = 64 << 20
 MAX_FEED_DEPTH = 512
+MAX_ITEM_ELEMENTS = 200_000
 _ENCODING = re.compile(rb"\s*<\?xml\b[^<>]{0,200}?\bencoding\s*=\s*[\"']([\w.-]{1,40})[\"']")
 _SEVERAL_BYTES = {
-    **dict.fromkeys(("gb2312", "gbk", "x-gbk", "gb18030"), "gb18030"),
-    **dict.fromkeys(("shift_jis", "shift-jis", "sjis", "x-sjis", "windows-31j"), "cp932"),
-    **dict.fromkeys(("euc-kr", "ks_c_5601-1987", "windows-949"), "cp949"),
-    **{"big5": "big5hkscs", "big5-hkscs": "big5hkscs", "euc-jp": "euc_jp"},
-    "iso-2022-jp": "iso2022_jp",
+    **{"gb2312": "gb18030", "gbk": "gb18030", "gb18030": "gb18030", "big5": "big5hkscs"},
+    **{"shift_jis": "cp932", "euc-jp": "euc_jp", "iso-2022-jp": "iso2022_jp", "euc-kr": "cp949"},
+    "utf-16": "utf-8",
 }
-"""Encodings that the parser does not know, each read as the largest that goes by its name."""
+"""Encodings that the parser does not know, each read as the largest that goes by its name; what is
+in UTF-16 comes here in UTF-8."""
 _TEXTS = ("encoded", "content", "description", "summary")
 _IDS = ("guid", "id", "link")
 _BLOCKS = {"p", "div", "br", "li", "h1", "h2", "h3", "h4", "blockquote", "tr"}
@@ -359,53 +336,73 @@ def read_feed(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
     xml = need("defusedxml.ElementTree", "web", "A feed", package="defusedxml")
     from defusedxml.common import DefusedXmlException
 
-    handler = _FeedHandler()
-    parser = xml.DefusedXMLParser(target=handler)
     first = next(blocks, b"")
     declared = _ENCODING.match(first)
     codec = _SEVERAL_BYTES.get(declared[1].decode("ascii").lower()) if declared else None
-    decode = codecs.getincrementaldecoder(codec)("replace").decode if codec else bytes
-    size = number = 0
+    raw = _bounded(chain([first], blocks))
+    pieces: Iterator[bytes | str] = codecs.iterdecode(raw, codec, "replace") if codec else raw
+    source = SimpleNamespace(read=lambda size: next(pieces, b""))
+    number = n_elements = 0
     fault = ""
-    for block in chain([first], blocks, [b""]):  # the last tells the parser that this is all
-        size += len(block)
-        try:
-            if size > MAX_FEED_BYTES:
-                fault = "feed larger than the limit"
-            elif block:
-                parser.feed(decode(block))
-            else:
-                parser.close()
-        except DefusedXmlException:
-            fault = "XML that declares entities"
-        except LookupError:
-            fault = "XML in an encoding that is not known"
-        except BadRecordError as error:
-            fault = str(error)
-        except (xml.ParseError, ValueError):
-            fault = "not well-formed XML"
-        for item in handler.done:
-            number += 1
-            try:
-                yield _feed_record(item, number, task)
-            except CorpusFormatError as error:
-                yield Skip(str(error), task.where("item", number))
-        handler.done.clear()
-        if fault:
-            break
-    if handler.n_long:
-        yield Skip("item larger than the limit", task.file, handler.n_long)
+    path: list[Any] = []
+    try:
+        for event, element in xml.iterparse(source, ("start", "end")):
+            if event == "start":
+                path.append(element)
+                n_elements += 1
+                if len(path) > MAX_FEED_DEPTH:
+                    raise BadRecordError(f"XML of more than {MAX_FEED_DEPTH} levels")
+                if n_elements > MAX_ITEM_ELEMENTS:
+                    raise BadRecordError(f"more than {MAX_ITEM_ELEMENTS:,} elements in an item")
+                continue
+            path.pop()
+            tag = element.tag.rpartition("}")[2]
+            if tag in _BLOCKS:
+                element.text = f"\n{element.text or ''}"
+            if tag in ("item", "entry"):
+                number += 1
+                try:
+                    yield _feed_record(element, number, task)
+                except CorpusFormatError as error:
+                    yield Skip(str(error), task.where("item", number))
+                n_elements = 0
+                for parent in path:  # what was read is not needed any more
+                    parent.clear()
+    except DefusedXmlException:
+        fault = "XML that declares entities"
+    except LookupError:
+        fault = "XML in an encoding that is not known"
+    except BadRecordError as error:
+        fault = str(error)
+    except (xml.ParseError, ValueError):
+        fault = "not well-formed XML"
     if fault:
         yield Skip(fault, task.file, advice=f"{number} items before it were read")
 
 
-def _feed_record(item: dict[str, str], number: int, task: ReadTask) -> Record:
-    texts = [item[name] for name in _TEXTS if item.get(name, "").strip()]
+def _bounded(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    n_bytes = 0
+    for block in filter(None, blocks):
+        n_bytes += len(block)
+        if n_bytes > MAX_FEED_BYTES:
+            raise BadRecordError("feed larger than the limit")
+        yield block
+
+
+def _feed_record(item: Any, number: int, task: ReadTask) -> Record:
+    fields: dict[str, str] = {}
+    for child in item:
+        fields.setdefault(
+            child.tag.rpartition("}")[2], child.get("href", "") + "".join(child.itertext())
+        )
+    if sum(map(len, fields.values())) > MAX_RECORD_BYTES:
+        raise BadRecordError("item larger than the limit")
+    texts = [fields[name] for name in _TEXTS if fields.get(name, "").strip()]
     body = plain_text(max(texts, key=len)) if texts else ""
-    title = " ".join(plain_text(item.get("title", "")).split())
+    title = " ".join(plain_text(fields.get("title", "")).split())
     # A headline is part of what an item says, and often all of it.
     text = f"{title}\n\n{body}".strip() if not body.startswith(title) else body
-    id = next((item[name].strip() for name in _IDS if item.get(name, "").strip()), "")
+    id = next((fields[name].strip() for name in _IDS if fields.get(name, "").strip()), "")
     return row_record((text, id, title), "item", number, task)
 
 
@@ -421,55 +418,3 @@ def plain_text(content: str) -> str:
     from stamo.corpus.web import extract_html
 
     return extract_html(f"<html><body><main>{content}</main></body></html>").text
-
-
-class _FeedHandler:
-    """Collects the fields of items as they come; the target of a parser."""
-
-    def __init__(self) -> None:
-        self.n_long = 0
-        self.done: list[dict[str, str]] = []
-        """The items that have ended; who takes them empties it."""
-        self._path: list[str] = []
-        self._item_level = 0
-        """How deep the item lies that is read; 0 outside of items."""
-        self._item: dict[str, str] = {}
-        self._parts: list[str] = []
-        self._size = 0
-
-    def start(self, name: str, attributes: dict[str, str]) -> None:
-        tag = name.rpartition("}")[2]
-        self._path.append(tag)
-        level = len(self._path)
-        if level > MAX_FEED_DEPTH:
-            raise BadRecordError(f"XML of more than {MAX_FEED_DEPTH} levels")
-        if not self._item_level:
-            if tag in ("item", "entry"):
-                self._item_level, self._item, self._size = level, {}, 0
-        elif level == self._item_level + 1:
-            self._parts = [attributes["href"]] if tag == "link" and attributes.get("href") else []
-        elif tag in _BLOCKS:
-            self._parts.append("\n")
-
-    def data(self, text: str) -> None:
-        if self._item_level and len(self._path) > self._item_level:
-            self._size += len(text)
-            if self._size > MAX_RECORD_BYTES:
-                self._parts = []
-            else:
-                self._parts.append(text)
-
-    def end(self, name: str) -> None:
-        level, tag = len(self._path), self._path.pop()
-        if self._item_level and level == self._item_level + 1:
-            if tag in ("title", *_TEXTS, *_IDS):
-                self._item.setdefault(tag, "".join(self._parts))
-        elif level == self._item_level:
-            self._item_level = 0
-            if self._size > MAX_RECORD_BYTES:
-                self.n_long += 1
-            else:
-                self.done.append(self._item)
-
-    def close(self) -> None:
-        """Accept the end of the document."""

@@ -15,11 +15,10 @@ from urllib.parse import unquote
 
 from stamo.corpus.reading import (
     MAX_RECORD_BYTES,
-    UTF8_MARK,
+    BadRecordError,
     ReadItem,
     ReadTask,
     Record,
-    Skip,
     read_whole,
 )
 from stamo.corpus.types import Document, Mention
@@ -55,14 +54,8 @@ def read_contexts(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]
     """Read all contexts of the file."""
     raw = read_whole(blocks, MAX_RECORD_BYTES + 1)
     if len(raw) > MAX_RECORD_BYTES:
-        yield Skip("NIF larger than the limit", task.file, advice="give it in several files")
-        return
-    try:
-        documents = parse_nif(raw, MAX_TRIPLES)
-    except CorpusFormatError as error:
-        yield Skip(str(error).rstrip("."), task.file)
-        return
-    for document in documents:
+        raise BadRecordError("NIF larger than the limit", "give it in several files")
+    for document in parse_nif(raw, MAX_TRIPLES):
         mentions, where = document.mentions, document.id
         yield Record(document.text, where, document.id, mentions=mentions, is_checked=True)
 
@@ -127,7 +120,7 @@ def _parse(data: bytes, max_triples: int | None) -> Graph:
 
     graph = Graph()
     try:
-        text = data.removeprefix(UTF8_MARK).decode("utf-8")
+        text = data.decode("utf-8-sig")
         SinkParser(Sink(graph), baseURI=graph.absolutize(""), turtle=True).loadBuf(text)
     except CorpusFormatError:
         raise

@@ -10,12 +10,14 @@ all formats and stands here.
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import os
 import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path, PurePath
@@ -24,7 +26,7 @@ from typing import Any, BinaryIO, NamedTuple
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.types import Document, Mention, clean_surrogates
 from stamo.errors import CorpusFormatError
-from stamo.system.streams import PLAIN, UNSUPPORTED, UTF_16_MARKS, Readable, open_bytes
+from stamo.system.streams import PLAIN, UNSUPPORTED, ByteStream, in_utf8
 
 STDIN = "-"
 MAX_CHARACTERS = 2_000_000
@@ -35,7 +37,7 @@ MAX_LINKED_LINE = 256 << 20
 """A JSON line that is linked may have as many bytes; one that is collected, those of a record."""
 NO_MENTION = "contains no alias"
 """The one reason that is no fault: the document does not speak of the entity's names."""
-UTF8_MARK = b"\xef\xbb\xbf"
+CONVERT = "convert the file, for example with: iconv -f WINDOWS-1252 -t UTF-8"
 _MAX_ID = 512
 _BOUNDARIES = (("\n\n",), ("\n",), (". ", "! ", "? ", "。", "؟ ", "। "), (" ",))
 
@@ -159,6 +161,8 @@ class ReadTask:
     """The column of a table that holds the texts; one of the usual names without it."""
     table: str = ""
     """A Parquet file, which is not read from front to back; "" for a pipe or a compressed one."""
+    span: tuple[int, int] | None = None
+    """The bytes of the file that are read, the second exclusive; None is all."""
     before: int = 0
     """Records of the file that lie before the bytes that are read, when others read those."""
     groups: tuple[int, int] | None = None
@@ -214,12 +218,17 @@ def clean_id(value: str) -> str:
     return f"{printable[: _MAX_ID - 16]}~{digest}"
 
 
-def decode_utf8(raw: bytes, where: str) -> tuple[str, list[Skip]]:
-    """Decode UTF-8; invalid bytes become U+FFFD, which is told."""
+def decode(raw: bytes, *, is_whole: bool = True) -> str:
+    """Decode UTF-8, the one encoding of texts; where it was cut off, the last sign may be missing.
+
+    Raises:
+        BadRecordError: It is in another encoding.
+    """
     try:
-        return raw.decode("utf-8"), []
-    except UnicodeDecodeError:
-        return raw.decode("utf-8", "replace"), [Skip("invalid UTF-8 replaced", where, kept=True)]
+        return codecs.utf_8_decode(raw, "strict", is_whole)[0]
+    except UnicodeDecodeError as error:
+        advice = f"byte {error.start} of it is wrong, {CONVERT}"
+        raise BadRecordError("not valid UTF-8", advice) from None
 
 
 def read_whole(blocks: Iterable[bytes], max_bytes: int) -> bytes:
@@ -415,6 +424,8 @@ _BEGINS = {
     "nif": re.compile(rb"(?=[@<#p]).*?(?:nlp2rdf/ontologies/nif-core#|prefix nif:)", re.I | re.S),
 }
 """How files of a format begin, behind white space; what is of no format is read as text."""
+_IN_BYTES = ("archive", "parquet", "page")
+"""The formats that are no text, or that tell their encoding otherwise than by a mark."""
 _FOREIGN = {magic: f"{kind} archive" for magic, kind in UNSUPPORTED.items()} | {
     b"%PDF-": "PDF file",
     b"{\\rtf": "RTF file",
@@ -438,11 +449,7 @@ def choose_format(name: str, head: bytes) -> str:
     is_packed = path.suffix in (".gz", ".xz", ".bz2", ".zst")
     suffix = PurePath(path.stem).suffix if is_packed else path.suffix
     named = next((form for form, suffixes in _SUFFIXES.items() if suffix in suffixes), None)
-    start = head
-    if head.startswith(UTF_16_MARKS):  # other text in UTF-16 is told by its mark
-        text = head[: len(head) & ~1].decode("utf-16", "ignore")
-        start = text.encode("utf-8", "ignore") if text.lstrip().startswith("<") else head
-    start = start.removeprefix(UTF8_MARK).lstrip()[:_SNIFFED]
+    start = b"".join(in_utf8(iter([head]))).lstrip()[:_SNIFFED]
     told = next((form for form, begins in _BEGINS.items() if begins.match(start)), "text")
     if told in ("archive", "parquet", "feed"):
         return told
@@ -456,68 +463,11 @@ def choose_format(name: str, head: bytes) -> str:
         kind = "XML file of another kind"
     if not kind and named == "parquet":
         kind = "file that is called .parquet and is none"
-    if not kind and b"\0" in start and not head.startswith(UTF_16_MARKS):
+    if not kind and b"\0" in start:
         kind = "binary file"
     if kind:
         raise BadRecordError(kind, _KNOWN)
     return named or told
-
-
-def read_opened(file: Readable, task: ReadTask, form: str = "") -> Iterator[ReadItem]:
-    """Read the records of an open file; without a format it is told by the first bytes."""
-    from stamo.corpus import formats, nif, tables, web
-
-    faults: list[str] = []
-    stream = open_bytes(file, faults.append)
-    # Pages of web archives are gzip members of their own: a damaged one is left out.
-    stream.skips_damage = ".warc" in task.name.lower() or ".wet" in task.name.lower()
-    blocks = iter(stream)
-    head = b""
-    # More than a signature, and a line where there are any.
-    while len(head) <= 8 or (len(head) < _SNIFFED and b"\n" not in head.lstrip()):
-        more = next(blocks, b"")
-        head += more
-        if not more:
-            break
-    items: Iterable[ReadItem]
-    if not head and task.window is None:
-        items = [] if stream.fault else [Skip("empty file", task.file)]
-    else:
-        readers = {
-            "archive": web.read_archive,
-            "page": web.read_page,
-            "nif": nif.read_contexts,
-            "table": tables.read_table,
-            "parquet": formats.read_parquet,
-            "feed": formats.read_feed,
-            "lines": formats.read_json_lines,
-            "text": formats.read_text,
-        }
-        try:
-            form = form or choose_format(task.name, head)
-            stream.skips_damage = form == "archive"
-            task = task if stream.kind == PLAIN else replace(task, table="")
-            items = readers[form](chain([head], blocks), task)
-        except BadRecordError as error:
-            items = [Skip(str(error), task.file, advice=error.advice)]
-    for item in chain(items, [None]):
-        yield from (Skip(fault, task.file) for fault in faults)
-        faults.clear()
-        if item is not None:
-            yield item
-
-
-class _Arriving:
-    """A file whose reads are counted; standard input is handed on as it arrives."""
-
-    def __init__(self, file: BinaryIO, on_bytes: Callable[[int], None]) -> None:
-        self._read = getattr(file, "read1", file.read)
-        self._on_bytes = on_bytes
-
-    def read(self, size: int = -1) -> bytes:
-        data: bytes = self._read(size)
-        self._on_bytes(len(data))
-        return data
 
 
 def read_items(
@@ -528,22 +478,79 @@ def read_items(
     stdin: BinaryIO | None = None,
     on_bytes: Callable[[int], None] = lambda n: None,
 ) -> Iterator[ReadItem]:
-    """Read the records of a file; one that cannot be opened is left out with its reason."""
-    if file.path == STDIN:
-        yield from read_opened(_Arriving(stdin or sys.stdin.buffer, on_bytes), task, form)
-        return
+    """Read the records of a file; what cannot be opened or read on is left out with its reason.
+
+    Args:
+        file: What `list_files` found.
+        task: How its documents are read.
+        form: Its format; told by its first bytes and its name without.
+        stdin: What "-" reads; the process's standard input by default.
+        on_bytes: Called with the number of bytes, as they are stored, after each read.
+    """
     if file.fault:
         yield Skip(file.fault, task.file)
         return
+    is_stdin = file.path == STDIN
     try:
-        opened = open_file(file.path)
+        opened = nullcontext(stdin or sys.stdin.buffer) if is_stdin else open_file(file.path)
     except OSError as error:
         reason = f"file cannot be opened ({error.strerror or error})"
         yield Skip(reason, task.file, advice="check the path")
         return
-    with opened:
-        task = replace(task, table=file.path)
-        yield from read_opened(_Arriving(opened, on_bytes), task, form)
+    faults: list[str] = []
+    begin, end = task.span or (0, None)
+    with opened as source:
+        if begin:
+            source.seek(begin)
+        stream = ByteStream(
+            source,
+            position=begin,
+            end=end,
+            block_bytes=1 << 20,
+            on_fault=faults.append,
+            on_bytes=on_bytes,
+        )
+        table = "" if is_stdin or stream.kind != PLAIN else file.path
+        for item in chain(_read_stream(stream, replace(task, table=table), form), [None]):
+            yield from (Skip(fault, task.file) for fault in faults)
+            faults.clear()
+            if item is not None:
+                yield item
+
+
+def _read_stream(stream: ByteStream, task: ReadTask, form: str) -> Iterator[ReadItem]:
+    from stamo.corpus import formats, nif, tables, web
+
+    readers = {
+        "archive": web.read_archive,
+        "page": web.read_page,
+        "nif": nif.read_contexts,
+        "table": tables.read_table,
+        "parquet": formats.read_parquet,
+        "feed": formats.read_feed,
+        "lines": formats.read_json_lines,
+        "text": formats.read_text,
+    }
+    # Pages of web archives are gzip members of their own: a damaged one is left out.
+    stream.skips_damage = ".warc" in task.name.lower() or ".wet" in task.name.lower()
+    blocks = iter(stream)
+    head = more = next(blocks, b"")
+    # More than a signature, and a line where there are any.
+    while more and (len(head) <= 8 or (len(head) < _SNIFFED and b"\n" not in head.lstrip())):
+        more = next(blocks, b"")
+        head += more
+    if not head and task.window is None:
+        if not stream.fault:
+            yield Skip("empty file", task.file)
+        return
+    try:
+        form = form or choose_format(task.name, head)
+        stream.skips_damage = form == "archive"
+        whole: Iterator[bytes] = chain([head], blocks)
+        yield from readers[form](whole if form in _IN_BYTES else in_utf8(whole), task)
+    except CorpusFormatError as error:
+        advice = getattr(error, "advice", "")
+        yield Skip(str(error).rstrip("."), task.file, advice=advice)
 
 
 def tidy_documents(

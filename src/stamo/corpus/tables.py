@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from stamo.corpus.reading import (
+    CONVERT,
     MAX_RECORD_BYTES,
-    UTF8_MARK,
     BadRecordError,
     ReadItem,
     ReadTask,
     Record,
     Skip,
 )
+from stamo.corpus.types import clean_surrogates
 from stamo.errors import CorpusFormatError
 from stamo.system.streams import in_utf8, read_line_blocks
 
@@ -41,8 +42,8 @@ def read_rows(
     blocks: Iterable[bytes],
     *,
     max_row_bytes: int = MAX_RECORD_BYTES,
-    on_invalid: Callable[[], None] | None = None,
     delimiters: str = _DELIMITERS,
+    strict: bool = True,
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows of a table, each with the number of its last line; the header comes first.
 
@@ -52,18 +53,18 @@ def read_rows(
     Args:
         blocks: The decompressed bytes.
         max_row_bytes: A longer row is refused: a quotation mark may be missing.
-        on_invalid: Called for each line with bytes that are no UTF-8, which become U+FFFD; without
-            it these are refused, and so are zero bytes and signs behind a closing quotation mark.
         delimiters: What may divide columns.
+        strict: Refuse bytes that are no UTF-8, zero bytes, and signs behind a closing quotation
+            mark. Otherwise bytes that are no UTF-8 come as half characters, for the caller to see.
 
     Raises:
         RowError: The table cannot be read on.
     """
     held = [0]  # bytes of the row that is read
-    lines = _table_lines(blocks, max_row_bytes, on_invalid, held)
+    lines = _table_lines(blocks, max_row_bytes, strict, held)
     first = next(lines, "")
     csv.field_size_limit(max(csv.field_size_limit(), max_row_bytes))
-    delimiter, strict = max(delimiters, key=first.count), on_invalid is None
+    delimiter = max(delimiters, key=first.count)
     rows = csv.reader(chain([first], lines), delimiter=delimiter, strict=strict)
     try:
         for row in rows:
@@ -77,29 +78,24 @@ def read_rows(
 
 
 def _table_lines(
-    blocks: Iterable[bytes], max_bytes: int, on_invalid: Callable[[], None] | None, held: list[int]
+    blocks: Iterable[bytes], max_bytes: int, strict: bool, held: list[int]
 ) -> Iterator[str]:
     too_long: list[bool] = []
-    number = 0
-    for block in read_line_blocks(in_utf8(iter(blocks)), max_bytes, lambda: too_long.append(True)):
-        for line in block[:-1].split(b"\n"):
-            number += 1
-            held[0] += len(line) + 1
-            if too_long or held[0] > max_bytes:
-                what = f"is in a row of more than {max_bytes:,} bytes; is a quotation mark missing?"
-                raise RowError(number, what, "row longer than the limit")
-            raw = line.removeprefix(UTF8_MARK) if number == 1 else line
-            try:
-                text = raw.decode("utf-8")
-            except UnicodeDecodeError:
-                if on_invalid is None:
-                    what = "is not UTF-8, nor is the table marked as UTF-16; convert it"
-                    raise RowError(number, what) from None
-                on_invalid()
-                text = raw.decode("utf-8", "replace")
-            if on_invalid is None and "\0" in text:
-                raise RowError(number, "holds a zero byte; give a table as text")
-            yield text + "\n"
+    line_blocks = read_line_blocks(in_utf8(iter(blocks)), max_bytes, lambda: too_long.append(True))
+    lines = (line for block in line_blocks for line in block[:-1].split(b"\n"))
+    for number, line in enumerate(lines, start=1):
+        held[0] += len(line) + 1
+        if too_long or held[0] > max_bytes:
+            what = f"is in a row of more than {max_bytes:,} bytes; is a quotation mark missing?"
+            raise RowError(number, what, "row longer than the limit")
+        try:
+            text = line.decode("utf-8", "strict" if strict else "surrogateescape")
+        except UnicodeDecodeError:
+            what = f"is not UTF-8, nor is the table marked as UTF-16; {CONVERT}"
+            raise RowError(number, what) from None
+        if strict and "\0" in text:
+            raise RowError(number, "holds a zero byte; give a table as text")
+        yield f"{text}\n"
 
 
 def choose_columns(names: Sequence[str], wanted: str = "") -> tuple[int, int | None, int | None]:
@@ -135,13 +131,7 @@ def row_record(cells: Sequence[str], kind: str, number: int, task: ReadTask) -> 
 
 def read_table(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
     """Read one document per row; bad rows are counted and left out."""
-    number = n_invalid = 0
-
-    def count_invalid() -> None:
-        nonlocal n_invalid
-        n_invalid += 1
-
-    rows = read_rows(blocks, on_invalid=count_invalid)
+    number, rows = 0, read_rows(blocks, strict=False)
     try:
         _, names = next(rows, (0, []))
         text, id, title = choose_columns(names, task.text_column)
@@ -151,14 +141,12 @@ def read_table(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
                 advice = f"it has {len(row)}, the header has {len(names)}"
                 reason = "row with another number of columns than the header"
                 yield Skip(reason, where, advice=advice)
+            elif clean_surrogates(joined := "".join(row)) != joined:
+                yield Skip("not valid UTF-8", where, advice=CONVERT)
             elif row:
                 cells = [row[i] if i is not None else "" for i in (text, id, title)]
                 yield row_record(cells, "row", number, task)
-    except BadRecordError as error:
-        yield Skip(str(error), task.file, advice=error.advice)
     except RowError as error:
         is_long = error.reason.startswith("row longer")
         advice = "a quotation mark may be missing; nothing behind it was read" if is_long else ""
         yield Skip(error.reason, task.where("row", number + 1), advice=advice)
-    if n_invalid:
-        yield Skip("invalid UTF-8 replaced", task.file, n_invalid, kept=True)

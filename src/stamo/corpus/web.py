@@ -11,6 +11,7 @@ one. On clean archives fastwarc is faster, 295 against 166 MB/s of gzip; extract
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import re
 import signal
@@ -19,7 +20,7 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from multiprocessing.connection import Connection, Pipe
 from typing import NamedTuple
 
@@ -31,7 +32,7 @@ from stamo.corpus.reading import (
     ReadTask,
     Record,
     Skip,
-    decode_utf8,
+    decode,
     read_whole,
 )
 from stamo.corpus.types import clean_surrogates
@@ -49,14 +50,12 @@ TOO_LARGE = "HTML that takes too much memory to parse"
 BAD = "HTML that the parser fails on"
 
 _CODE = "import sys; from stamo.corpus.web import serve; serve(int(sys.argv[1]))"
-_TEXT = b"text"
-"""Says of a page that it is decoded already."""
 _lock = threading.Lock()
 _child: tuple[int, subprocess.Popen[bytes], Connection] | None = None
 """Which process started the one that extracts pages, that one, and how both talk.
 
-They exchange bytes only, in messages whose length is bounded: nothing of what the child says is
-unpickled, for it may have been taken over by a page.
+Each page is a message, the character set and the page, and each answer one of JSON whose length is
+bounded: nothing of what the child says is unpickled, for it may have been taken over by a page.
 """
 
 
@@ -77,17 +76,16 @@ def extract_html(page: bytes | str, charset: str | None = None) -> HtmlPage:
     Raises:
         CorpusFormatError: The page takes too much time or memory; the message is a short reason.
     """
-    told = "" if isinstance(page, str) else charset or ""
-    raw = page.encode("utf-8", "replace") if isinstance(page, str) else page
-    kind = _TEXT if isinstance(page, str) else b""
+    if isinstance(page, str):
+        page, charset = page.encode("utf-8", "replace"), "utf-8"
     with _lock:
-        reason, title, text = _ask([kind, told.encode("utf-8", "replace"), raw])
+        reason, title, text = _ask(f"{charset or ''}\n".encode("utf-8", "replace") + page)
     if reason:
         raise CorpusFormatError(reason)
     return HtmlPage(title, text)
 
 
-def _ask(request: list[bytes]) -> list[str]:
+def _ask(request: bytes) -> list[str]:
     """Let the child extract a page; return what was wrong, the title and the text."""
     global _child
     for _ in range(2):  # an idle child may have been killed; that is not this page's fault
@@ -106,21 +104,17 @@ def _ask(request: list[bytes]) -> list[str]:
             _child = os.getpid(), process, ours
         _, process, connection = _child
         try:
-            for part in request:
-                connection.send_bytes(part)
+            connection.send_bytes(request)
         except OSError:
             _end_child()
             continue
-        deadline = time.monotonic() + WALL_SECONDS
         try:
-            parts: list[str] = []
-            while len(parts) < 3:
-                if not connection.poll(max(deadline - time.monotonic(), 0)):
-                    raise TimeoutError
-                parts.append(connection.recv_bytes(MAX_REPLY).decode("utf-8", "replace"))
-            return parts
-        except TimeoutError:
+            if connection.poll(WALL_SECONDS):
+                said: list[str] = json.loads(connection.recv_bytes(MAX_REPLY))
+                return said
             reason = TOO_LONG
+        except ValueError:
+            reason = BAD
         except (EOFError, OSError):
             connection.close()  # so that a child that still writes ends, too
             by_signal = {-signal.SIGXCPU: TOO_LONG, -signal.SIGKILL: TOO_LARGE}
@@ -162,20 +156,16 @@ def serve(descriptor: int) -> None:
     connection = Connection(descriptor)
     while True:
         try:
-            kind, charset, raw = (connection.recv_bytes() for _ in range(3))
+            told, _, raw = connection.recv_bytes().partition(b"\n")
         except (EOFError, OSError):
             return
         resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 1 + CPU_SECONDS, most))
         reason = title = text = ""
         try:
-            if kind == _TEXT:
-                html = raw.decode()
-            else:
-                # What the HTTP header says wins over the page's own declaration.
-                told = charset.decode()
-                known = map_encoding_to_html5(told, fallback_utf8=False) if told else None
-                encoding = known or detect_encoding(raw, from_html_meta=True)
-                html = clean_surrogates(str(bytes_to_str(raw, encoding, errors="replace")))
+            # What the HTTP header says wins over the page's own declaration.
+            known = map_encoding_to_html5(told.decode(), fallback_utf8=False) if told else None
+            encoding = known or detect_encoding(raw, from_html_meta=True)
+            html = clean_surrogates(str(bytes_to_str(raw, encoding, errors="replace")))
             tree = HTMLTree.parse(html)
             text = extract_plain_text(tree, main_content=True, **options)
             if not text.strip():  # the heuristics find no main part in very short pages
@@ -185,16 +175,13 @@ def serve(descriptor: int) -> None:
             reason = TOO_LARGE
         except Exception:
             reason = BAD
-        for part in (reason, title, text.strip()):
-            connection.send_bytes(part.encode("utf-8", "replace"))
+        said = [reason, *(clean_surrogates(part) for part in (title, text.strip()))]
+        connection.send_bytes(json.dumps(said, ensure_ascii=False).encode())
 
 
 def read_page(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
     """Read a file that is one page."""
-    try:
-        yield _page_record(read_whole(blocks, MAX_RECORD_BYTES + 1), task.file, task)
-    except CorpusFormatError as error:
-        yield Skip(str(error), task.file)
+    yield _page_record(read_whole(blocks, MAX_RECORD_BYTES + 1), task.file, task)
 
 
 def _page_record(
@@ -214,10 +201,8 @@ MAX_HEADER_BYTES = 1 << 16
 # The start of a record may follow garbage without a line break; a field tells it from a quotation.
 _RECORD = re.compile(rb"WARC/\d\.\d+[ \t]*\r?\n(?=[A-Za-z-]+:)")
 _LONGEST_MARK = 80
-_STEP = 1 << 20
 _HEAD_BYTES = 4096
-_EMPTY_LINES = re.compile(rb"(?:\r\n)+\n*|\n+")
-_VERSION = re.compile(rb"WARC/\d\.\d+\s*\r?\n")
+_LINE_ENDS = re.compile(rb"[\r\n]+")
 _PAGE_TYPES = ("text/html", "application/xhtml+xml", "")
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 _CHUNK_SIZE = re.compile(rb"\s*([0-9a-fA-F]{1,8})[^\n]*\n")
@@ -241,138 +226,83 @@ class WarcRecord(NamedTuple):
         return trec_id or self.headers.get("warc-record-id", "").strip("<>")
 
 
-class _Buffer:
-    """Bytes that can be looked at before they are passed; every byte is moved a few times only."""
+def read_records(blocks: Iterator[bytes]) -> Iterator[WarcRecord | str]:
+    """Yield the records of an archive; for each that is left out, why in a few words.
 
-    def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks = blocks
-        self.data = bytearray()
-        self.at = 0
-
-    def fill(self, size: int) -> int:
-        """Hold the next `size` bytes; return how many there are, fewer only at the end."""
-        if len(self.data) - self.at < size and self.at > len(self.data) // 2:
-            del self.data[: self.at]
-            self.at = 0
-        while len(self.data) - self.at < size and (block := next(self._blocks, None)) is not None:
-            self.data += block
-        return min(len(self.data) - self.at, size)
-
-    def peek(self, size: int, skip: int = 0) -> bytes:
-        """Return up to `size` bytes behind the next `skip`; fewer only at the end."""
-        n = self.fill(skip + size)
-        with memoryview(self.data) as view:  # a slice of the array itself would be a second copy
-            return bytes(view[self.at + skip : self.at + n])
-
-    def seek(self, size: int | None = None) -> bool:
-        """Move to the next start of a record, at most `size` bytes on; tell whether there is one.
-
-        Without one, move `size` bytes, or to the end.
-        """
-        left = size
-        while left is None or left > 0:
-            step = _STEP if left is None else min(left, _STEP)
-            # Some bytes more: a mark may lie across two steps.
-            n = self.fill(step + _LONGEST_MARK)
-            found = _RECORD.search(self.data, self.at, self.at + n)
-            if found and found.start() < self.at + step:
-                self.at = found.start()
-                return True
-            if not n:
-                return False
-            self.at += min(step, n)
-            left = None if left is None else left - step
-        return False
-
-    def next_start(self, size: int) -> int:
-        """Return how far the next start of a record is, behind this one; at most `size`."""
-        n = self.fill(size)
-        found = _RECORD.search(self.data, self.at + 1, self.at + n)
-        return found.start() - self.at if found else n
-
-
-def read_records(
-    blocks: Iterator[bytes], on_fault: Callable[[str], None]
-) -> Iterator[WarcRecord | None]:
-    """Yield the records of an archive; None stands for one that was left out, and why is reported.
-
-    Args:
-        blocks: The decompressed archive.
-        on_fault: Called with a short reason for each record that is left out.
+    Past what is damaged the next start of a record is looked for, also inside of a record of a
+    wrong length, which often reaches over the next ones.
     """
-    buffer = _Buffer(blocks)
-    while True:
-        headers = _read_headers(buffer)
-        if headers is None:
-            if not buffer.fill(1):
-                return
-            on_fault("damaged WARC record")
-            buffer.at += 1
-            if not buffer.seek():
-                return
+    data, at, is_lost = bytearray(), 0, False
+
+    def fill(size: int) -> int:
+        """Hold `size` bytes from `at` on; return how many there are, fewer only at the end."""
+        nonlocal at
+        if len(data) - at < size and at > len(data) // 2:
+            del data[:at]
+            at = 0
+        while len(data) - at < size and (block := next(blocks, None)) is not None:
+            data.extend(block)
+        return min(len(data) - at, size)
+
+    while fill(_HEAD_BYTES):
+        if blank := _LINE_ENDS.match(data, at):
+            at = blank.end()
             continue
+        found = _RECORD.search(data, at)
+        if found is None or found.start() > at:
+            if not is_lost:
+                yield "damaged WARC record"
+            is_lost = True
+            at = found.start() if found else max(at + 1, len(data) - _LONGEST_MARK)
+            continue
+        head, size = split_head(bytes(data[at : at + _HEAD_BYTES]))
+        if not size:  # it ends before the next record starts: none is looked at again and again
+            fill(MAX_HEADER_BYTES)
+            last = at + MAX_HEADER_BYTES
+            following = _RECORD.search(data, at + 1, last)
+            head, size = split_head(bytes(data[at : following.start() if following else last]))
+        headers = header_fields(head)
         value = headers.get("content-length", "")
         is_number = value.isascii() and value.isdigit() and len(value) < 16
         length = int(value) if is_number else -1
+        at += size or len(found[0])
         fault = ""
-        if not is_number:
+        if not size:
+            fault = "damaged WARC record"
+        elif not is_number:
             fault = "WARC record without a valid length"
         elif length > MAX_RECORD_BYTES:
             fault = "WARC record larger than the limit"
-        elif buffer.fill(length) < length:
+        elif fill(length + 16) < length:
             fault = "WARC record ends early"
-        elif not _ends_rightly(buffer, length):
-            fault = "WARC record of a wrong length"
-        if fault:
-            on_fault(fault)
-            # A wrong length often reaches over the next records: they are looked for inside.
-            buffer.seek(length)
-            yield None
         else:
-            block = buffer.peek(length)
-            buffer.at += length
-            yield WarcRecord(headers, block)
-
-
-def _read_headers(buffer: _Buffer) -> dict[str, str] | None:
-    start = buffer.peek(_HEAD_BYTES)
-    while lines := _EMPTY_LINES.match(start):
-        buffer.at += lines.end()
-        # Few of them: the rest of what was looked at will do.
-        start = start[lines.end() :] if lines.end() < 5 else buffer.peek(_HEAD_BYTES)
-    if not _VERSION.match(start):
-        return None
-    head, size = split_head(start)
-    if not size:
-        # A header ends before the next record starts, so none is looked at again and again.
-        head, size = split_head(buffer.peek(buffer.next_start(MAX_HEADER_BYTES)))
-    buffer.at += size
-    return header_fields(head) if size else None
-
-
-def _ends_rightly(buffer: _Buffer, length: int) -> bool:
-    """Tell whether a block of this length is followed by a record, the end, or a damaged record."""
-    behind = buffer.peek(16, skip=length)
-    if behind.strip(b"\r\n")[:5] in (b"", b"WARC/"):
-        return True
-    # The next record is damaged; but a wrong length also meets a line break now and then.
-    return behind[:1] in (b"\r", b"\n", b"W") and buffer.next_start(length) == length
+            end = at + length
+            behind = bytes(data[end : end + 16])
+            if behind.strip(b"\r\n")[:5] not in (b"", b"WARC/") and (
+                # The next record is damaged; but a wrong length also meets a line break at times.
+                behind[:1] not in (b"\r", b"\n", b"W") or _RECORD.search(data, at, end)
+            ):
+                fault = "WARC record of a wrong length"
+        is_lost = bool(fault)
+        if fault:
+            yield fault
+            continue
+        with memoryview(data) as view:  # a slice of the array itself would be a second copy
+            block = bytes(view[at:end])
+        at = end
+        yield WarcRecord(headers, block)
 
 
 def read_archive(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
     """Read the pages and plain texts of an archive."""
-    faults: list[str] = []
-    number = 0
-    for number, record in enumerate(read_records(blocks, faults.append), start=1):
+    for number, record in enumerate(read_records(blocks), start=1):
         where = task.where("record", number)
-        yield from (Skip(fault, where) for fault in faults)
-        faults.clear()
         try:
-            if record is not None:
-                yield from _read_record(record, where, task)
+            if isinstance(record, str):
+                raise BadRecordError(record)
+            yield from _read_record(record, where, task)
         except CorpusFormatError as error:
-            yield Skip(str(error), where)
-    yield from (Skip(fault, task.where("record", number + 1)) for fault in faults)
+            yield Skip(str(error), where, advice=getattr(error, "advice", ""))
 
 
 def _read_record(record: WarcRecord, where: str, task: ReadTask) -> Iterator[ReadItem]:
@@ -396,9 +326,7 @@ def _read_record(record: WarcRecord, where: str, task: ReadTask) -> Iterator[Rea
     elif task.matcher and not task.matcher.may_be_in_text(raw):
         raise BadRecordError(NO_MENTION)
     else:
-        text, skips = decode_utf8(raw, where)
-        yield from skips
-        yield Record(text, where, record.id or None, is_checked=True)
+        yield Record(decode(raw), where, record.id or None, is_checked=True)
 
 
 class HttpMessage(NamedTuple):

@@ -1,10 +1,11 @@
-"""Discover new entities in a stream: one pass over the documents, then proposals.
+"""Discover new entities in a stream: one pass over the documents, proposals, and their acceptance.
 
     documents ─▶ sightings (in several processes) ─▶ tally ─┐
     the knowledge base's own articles ─▶ the same names ────┴▶ groups, clusters ─▶ proposals
 
 The knowledge base's articles are the past that the stream is compared with. Nothing is linked to
-what is proposed: a proposal becomes an entity only when somebody accepts it.
+what is proposed: a proposal becomes an entity only when somebody accepts it, which makes a
+workspace with its names, description, documents and first labels.
 
 A sighting of a known name says how well its context fits the best of its known meanings; only
 those that fit badly, or that speak of a later time than the knowledge base, keep their context.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -21,8 +23,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from stamo.corpus.reading import Chunk, ReadChunk, read_chunks, split_document
-from stamo.corpus.types import Document
+from stamo.corpus.reading import STDIN, Chunk, ReadChunk, read_chunks, split_document
+from stamo.corpus.types import Document, EmergingEntity
 from stamo.discovery.meanings import ContextReader, ContextVectors
 from stamo.discovery.names import (
     EXPLAINED_FIT,
@@ -42,8 +44,9 @@ from stamo.discovery.names import (
     pack,
     small_words,
 )
-from stamo.discovery.proposals import Proposal
+from stamo.discovery.proposals import FoundFolder, Proposal
 from stamo.discovery.propose import Past, ProposeSettings, propose
+from stamo.errors import WorkspaceError
 from stamo.features.mentions import context_words
 from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
@@ -51,8 +54,11 @@ from stamo.linking.detect import LinkerSettings
 from stamo.linking.linker import N_SHOWN, Linker, map_batches
 from stamo.linking.texts import join_texts
 from stamo.models.store import TrainedModel
-from stamo.system.files import Float64, Int32, Int64
+from stamo.system.files import Float64, Int32, Int64, to_json, write_atomic
 from stamo.system.processes import without_garbage_collection
+from stamo.workspace.collect import Collected, OnCollect, collect
+from stamo.workspace.folder import Workspace
+from stamo.workspace.labels import EMERGING_CHOICE, LabelTarget
 
 COMPARED_ARTICLES = 20_000
 """Articles of the knowledge base that the stream is compared with."""
@@ -110,7 +116,14 @@ def discover(
     tally = _count(observer, parts, n_workers, on_seen)
     least = settings.least_documents
     wanted = frozenset(n for n, t in tally.names.items() if t.n_documents >= least)
-    articles = islice(article_parts(kb, linker.window), COMPARED_ARTICLES)
+    past_parts = (
+        part
+        # The held-out articles are not the knowledge base's own.
+        for batch in kb.articles(held_out=False, columns=["title", "text"])
+        for row in batch.to_pylist()
+        for part in split_document(Document(row["title"], row["text"]), linker.window)
+    )
+    articles = islice(past_parts, COMPARED_ARTICLES)
     past = _count(Observer(linker, wanted), articles, n_workers, on_seen)
     proposals = propose(tally, Past(past, year), ContextReader(kb, encoder), settings)
     return Discovered(proposals, tally.n_documents, len(tally.names), tally.errors, year)
@@ -135,13 +148,6 @@ def _count(
         n += len(seen)
         on_seen(n)
     return tally
-
-
-def article_parts(kb: KnowledgeBase, window: int) -> Iterator[ReadChunk]:
-    """Yield the counted articles of a knowledge base; the held-out ones are not its own."""
-    for batch in kb.articles(held_out=False, columns=["title", "text"]):
-        for row in batch.to_pylist():
-            yield from split_document(Document(row["title"], row["text"]), window)
 
 
 SIGHT = 200
@@ -281,3 +287,99 @@ def _sightings(
         is_common = all([word in small[i] or word.isdigit() for word in words])
         said = entities, is_common, fit, time
         yield i, pack(Sighting(name, alias, *where, n, shorts.get(group, ()), *window, *said))
+
+
+SUGGESTED_FILE = "suggested.json"
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What became of a proposal."""
+
+    workspace: Workspace
+    collected: Collected
+    suggested: tuple[LabelTarget, ...]
+    """Mentions that the proposal was made from: most likely the new entity."""
+
+
+def accept(
+    folder: FoundFolder,
+    proposal: Proposal,
+    path: str | Path,
+    kb: KnowledgeBase,
+    trained: TrainedModel,
+    *,
+    by: str,
+    at: datetime,
+    name: str = "",
+    sources: Sequence[str] = (),
+    take_labels: bool = False,
+    on_progress: OnCollect = lambda collected: None,
+) -> Accepted:
+    """Make the workspace of a proposal; the decision is kept when all is done.
+
+    Args:
+        folder: Where the proposal was found.
+        proposal: The proposal.
+        path: The folder of the workspace, new or empty.
+        kb: The knowledge base.
+        trained: A model trained with it.
+        by: Who accepts.
+        at: When, with a time zone.
+        name: What the entity is called; see `entity_name` otherwise.
+        sources: Where to collect from; where the proposal was found by default.
+        take_labels: Keep the suggested labels as labels of the one who accepts.
+        on_progress: Called while documents are collected.
+
+    Raises:
+        WorkspaceError: The folder is in use, or the documents are not there any more.
+    """
+    origin = folder.origin
+    wanted = list(sources) or origin["sources"]
+    if not wanted or STDIN in wanted:
+        raise WorkspaceError(
+            "The proposal was found on standard input, which cannot be read again; name the "
+            "documents with --from."
+        )
+    missing = [source for source in wanted if not Path(source).exists()]
+    if missing:
+        raise WorkspaceError(
+            f"The documents {missing[0]!r} are not there any more; name them with --from."
+        )
+    entity = EmergingEntity(name or entity_name(proposal, kb), proposal.aliases, proposal.about)
+    workspace = Workspace.create(path, entity, created_by=by, at=at)
+    places = {key: origin[key] for key in ("kb", "model")}
+    (collected,) = collect([workspace], wanted, kb, trained, origin=places, on_progress=on_progress)
+    suggested = suggest_labels(workspace, proposal)
+    fields = "document", "start", "end", "surface"
+    named = [{f: getattr(s, f) for f in fields} | {"choice": EMERGING_CHOICE} for s in suggested]
+    write_atomic(workspace.path / SUGGESTED_FILE, to_json(named))
+    if take_labels:
+        with workspace.open_labels() as store:
+            for target in suggested:
+                store.add(target, EMERGING_CHOICE, labeller=by, at=at)
+    folder.decide(proposal, "accepted", by=by, at=at)
+    return Accepted(workspace, collected, suggested)
+
+
+def entity_name(proposal: Proposal, kb: KnowledgeBase) -> str:
+    """Return a title that no known entity has: the name, or the name with a word about it."""
+    if proposal.kind == "name" and kb.entity_ids([proposal.name])[0] < 0:
+        return proposal.name
+    for word in proposal.words:
+        title = f"{proposal.name} ({word})"
+        if kb.entity_ids([title])[0] < 0:
+            return title
+    return f"{proposal.name} (new)"
+
+
+def suggest_labels(workspace: Workspace, proposal: Proposal) -> tuple[LabelTarget, ...]:
+    """Return the collected mentions that the proposal was made from."""
+    places = {o.document: o for o in proposal.occurrences}
+    found: list[LabelTarget] = []
+    for document in workspace.documents:
+        if place := places.get(document.id):
+            free = ((i, m) for i, m in enumerate(document.mentions) if m.entity is None)
+            meets = ((i, m) for i, m in free if m.start < place.end and place.start < m.end)
+            found += [LabelTarget.of(document.id, i, m) for i, m in islice(meets, 1)]
+    return tuple(found)

@@ -83,8 +83,13 @@ class NamedYears(NamedTuple):
     def of(cls, joined: JoinedTexts, year: int | None) -> NamedYears:
         """Find them; none where the year is unknown."""
         last = (year or 0) + HORIZON
-        found = [] if year is None else _find_years(joined)
-        found = [(place, number) for place, number in found if number <= last]
+        left, right = joined.codes[:-1], joined.codes[1:]
+        begins = (left == ord("1")) & (right == ord("9")) | (left == ord("2")) & (right == ord("0"))
+        # Only where one may begin the text is looked at.
+        maybe = [] if year is None else np.flatnonzero(begins).tolist()
+        matches = ((place, _YEAR.match(joined.text, place)) for place in maybe)
+        numbers = ((place, int(match[0])) for place, match in matches if match is not None)
+        found = [(place, number) for place, number in numbers if number <= last]
         starts = np.array([place for place, _ in found], dtype=np.int64)
         documents = joined.document_of(starts)
         later = [number > (year or 0) for _, number in found]
@@ -98,16 +103,6 @@ class NamedYears(NamedTuple):
         last = np.maximum(first, last)
         is_later = self.n_later[last] > self.n_later[first]
         return np.where(first == last, NO_YEAR, np.where(is_later, LATER, EARLIER))
-
-
-def _find_years(joined: JoinedTexts) -> Iterator[tuple[int, int]]:
-    """Yield place and number of all years; only where one may begin the text is looked at."""
-    left, right = joined.codes[:-1], joined.codes[1:]
-    begins = (left == ord("1")) & (right == ord("9")) | (left == ord("2")) & (right == ord("0"))
-    for place in np.flatnonzero(begins).tolist():
-        match = _YEAR.match(joined.text, place)
-        if match is not None:
-            yield place, int(match[0])
 
 
 def _place(documents: Int32, places: Int32) -> Int64:
@@ -350,7 +345,9 @@ def find_names(
     is_capital = np.zeros(len(detected), dtype=np.bool_)
     is_capital[place[inside]] = True
     starts, ends = starts[~inside], ends[~inside]
-    free = _outside(detected.starts, detected.ends, starts, ends)
+    # Names that overlap no run; both are in order and free of overlaps.
+    before = np.searchsorted(ends, detected.starts, side="right")
+    free = before >= np.searchsorted(starts, detected.ends, side="left")
     spans = zip(starts.tolist(), ends.tolist(), strict=True)
     texts = normalise_surfaces([joined.text[start:end] for start, end in spans])
     numbers, names, aliases = _name_table(linker, detected.aliases[free], texts)
@@ -394,13 +391,6 @@ def _name_table(
         names + more,
         np.concatenate([used, linker.kb.alias_ids(more)]).astype(np.int32),
     )
-
-
-def _outside(starts: Int64, ends: Int64, run_starts: Int64, run_ends: Int64) -> Bools:
-    """Tell which spans overlap none of the runs; both are in order and free of overlaps."""
-    first = np.searchsorted(run_ends, starts, side="right")
-    last = np.searchsorted(run_starts, ends, side="left")
-    return np.asarray(first >= last)
 
 
 def small_words(joined: JoinedTexts) -> list[set[str]]:

@@ -243,7 +243,7 @@ def doubt_meaning(
         doubt *= SOLE_MEANING
     if len(known) == 1 and share > LONE_SHARE and past.n_documents(name) <= 2:
         doubt *= LONE_MEANING
-    if sum(map(follows_place_word, sightings)) >= FRAMED * n:
+    if sum(bool(_PLACE.search(s.window[: s.at])) for s in sightings) >= FRAMED * n:
         doubt *= NAMED_AS_PLACE
     return doubt
 
@@ -252,11 +252,6 @@ def unity(sightings: Sequence[Sighting]) -> float:
     """Return the share of the most used form of a name: people who share a word have a low one."""
     (_, n), *_ = Counter(s.form or s.name for s in sightings).most_common(1)
     return n / len(sightings)
-
-
-def follows_place_word(sighting: Sighting) -> bool:
-    """Tell whether a name stands where places do: "in Copenhagen"."""
-    return _PLACE.search(sighting.window[: sighting.at]) is not None
 
 
 def repeated_frame(sightings: Sequence[Sighting]) -> float:
@@ -497,12 +492,27 @@ class _Search:
             found = groups.group_names(self.tally.names)
             whole = (group for group in found if not groups.is_piece(group[0], self.longer))
             for group in self._promising(whole):
-                yield from self._new_names(group)
+                # A name of several words as it is, and each meaning of a single word.
+                head = group[0]
+                if groups.opens_sentences(head, self._is_seen) or groups.is_phrase(head):
+                    continue
+                every = groups.completed(_distinct(s for t in group for s in t.sightings))
+                name = next((s.name for s in every if s.name.startswith(head.name)), head.name)
+                if not groups.is_variant(name, self.contexts.kb):
+                    yield from self._clusters("name", group, name, every, [])
         if "meaning" in self.settings.kinds:
             known = (t for t in self.tally.names.values() if t.alias >= 0)
             names = ((tally,) for tally in known if not groups.is_date(tally.name))
             for (tally,) in self._promising(names):
-                yield from self._new_meanings(tally)
+                # What a known name means here, alone and inside longer unknown names.
+                name, longer = tally.name, self.longer.get(tally.name, ())
+                inside = groups.seen_inside(
+                    (s for t in longer for s in t.sightings), name, tally.alias
+                )
+                every = sorted(_distinct((*tally.sightings, *inside)), key=draw)
+                every = every[: self.tally.sample_size]
+                known = self.contexts.kb.candidates(name).ids.tolist()
+                yield from self._clusters("meaning", (tally,), name, every, known)
 
     def _promising(self, found: Iterable[NameGroup]) -> list[NameGroup]:
         """Return the groups that could rank among the first, by what is cheap to know of them."""
@@ -518,26 +528,8 @@ class _Search:
         ranked.sort(key=lambda item: item[:3])
         return [group for *_, group in ranked[: PROMISING * self.settings.max_proposals]]
 
-    def _new_names(self, group: NameGroup) -> Iterator[Found]:
-        """Yield a name of several words as it is, and each meaning of a single word."""
-        head = group[0]
-        if groups.opens_sentences(head, self._is_seen) or groups.is_phrase(head):
-            return
-        sightings = groups.completed(_distinct(s for t in group for s in t.sightings))
-        name = next((s.name for s in sightings if s.name.startswith(head.name)), head.name)
-        if not groups.is_variant(name, self.contexts.kb):
-            yield from self._clusters("name", group, name, sightings, [])
-
     def _is_seen(self, name: str) -> bool:
         return name in self.tally.names or self.contexts.kb.alias_id(name) >= 0
-
-    def _new_meanings(self, tally: NameTally) -> Iterator[Found]:
-        """Yield what a known name means here, alone and inside longer unknown names."""
-        inside = (s for t in self.longer.get(tally.name, ()) for s in t.sightings)
-        every = _distinct((*tally.sightings, *groups.seen_inside(inside, tally.name, tally.alias)))
-        every = sorted(every, key=draw)[: self.tally.sample_size]
-        known = self.contexts.kb.candidates(tally.name).ids.tolist()
-        yield from self._clusters("meaning", (tally,), tally.name, every, known)
 
     def _clusters(
         self,

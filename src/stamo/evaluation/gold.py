@@ -27,7 +27,7 @@ from stamo.linking.linker import Linker
 from stamo.linking.results import LinkedDocument
 from stamo.models.store import TrainedModel
 from stamo.system.files import Float64, Int32
-from stamo.system.streams import open_bytes, read_line_blocks
+from stamo.system.streams import ByteStream, read_line_blocks
 
 MAX_NIF_BYTES = 64 << 20
 """Of a file of NIF, and of one line of ZELDA's format."""
@@ -140,7 +140,7 @@ def _blocks(path: Path) -> Iterator[bytes]:
         raise CorpusFormatError(f"{path.name} cannot be read: {reason}; copy it again.")
 
     with path.open("rb") as file:
-        yield from open_bytes(file, refuse)
+        yield from ByteStream(file, on_fault=refuse)
 
 
 def _lines(path: Path) -> Iterator[bytes]:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from stamo.discovery.accept import accept
 from stamo.discovery.proposals import FoundFolder, Proposal
 from stamo.errors import StamoError, UnknownEntityError, WorkspaceError
 from stamo.kb.base import KnowledgeBase
@@ -171,6 +170,8 @@ def accept_proposal(
 
     on_progress(0.0, "Opening the documents")
     now = datetime.now(UTC)
+    from stamo.discovery.discover import accept
+
     done = accept(
         folder,
         proposal,

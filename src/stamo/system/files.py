@@ -82,18 +82,6 @@ def write_atomic(path: Path, data: bytes, *, is_new: bool = False) -> None:
 @contextmanager
 def replaced_file(path: Path, *, is_new: bool = False) -> Iterator[Path]:
     """Yield the path of a file to write, which takes the place of `path` when the block ends."""
-    with _beside(path) as beside:
-        yield beside
-        _flush(beside)
-        if is_new:
-            path.hardlink_to(beside)
-        else:
-            beside.replace(path)
-    _flush(path.parent)
-
-
-@contextmanager
-def _beside(path: Path) -> Iterator[Path]:
     # Process and thread keep two writers apart.
     writer = f"{os.getpid()}-{threading.get_ident()}"
     beside = path.with_name(f".{path.name[:40]}.{writer}.tmp")
@@ -101,6 +89,12 @@ def _beside(path: Path) -> Iterator[Path]:
         with _opened(beside, os.O_CREAT) as descriptor:
             try_lock(descriptor)  # so that `sweep` does not take it for a leftover
             yield beside
+            os.fsync(descriptor)
+        if is_new:
+            path.hardlink_to(beside)
+        else:
+            beside.replace(path)
+        _flush(path.parent)
     finally:
         beside.unlink(missing_ok=True)
 
@@ -164,8 +158,13 @@ def check_writable(path: Path) -> None:
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     sweep(path.parent, f".{glob.escape(path.name[:40])}.*.tmp")
-    with _beside(path) as beside:
+    with suppress(_LeaveAloneError), replaced_file(path) as beside:
         beside.write_bytes(b"x")
+        raise _LeaveAloneError
+
+
+class _LeaveAloneError(Exception):
+    """What was written beside a file does not take its place."""
 
 
 def explain_os_error(error: OSError) -> str:
@@ -317,9 +316,8 @@ def append_line(path: Path, line: str) -> None:
         with suppress(OSError):  # a file system without locks
             fcntl.flock(file, fcntl.LOCK_EX)
         end = file.seek(0, os.SEEK_END)
-        while end and os.pread(file.fileno(), 1, end - 1) != b"\n":
-            start = max(end - (1 << 16), 0)
-            end = start + os.pread(file.fileno(), end - start, start).rfind(b"\n") + 1
+        if end and os.pread(file.fileno(), 1, end - 1) != b"\n":
+            end = path.read_bytes().rfind(b"\n") + 1
         file.truncate(end)
         try:
             if file.write(data) < len(data):

@@ -47,36 +47,29 @@ def one_thread() -> Iterator[None]:
     The first of several threads that come notes what was set, the last to leave sets it again;
     inside of another one only torch is told, where it was loaded in between.
     """
-    torch = sys.modules.get("torch")
-    if _is_inside.get():
-        if torch is None or torch.get_num_threads() == 1:
-            yield
-            return
-        n_threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # it was loaded since
-        try:
-            yield
-        finally:
-            torch.set_num_threads(n_threads)
+    torch, is_nested = sys.modules.get("torch"), _is_inside.get()
+    set_now = 0 if torch is None else torch.get_num_threads()
+    if is_nested and set_now <= 1:
+        yield
         return
-    token = _is_inside.set(True)
     with _lock:
-        before = _inside[0] if _inside else torch.get_num_threads() if torch is not None else 0
+        before = _inside[0] if _inside and not is_nested else set_now
         if not _inside:
             _restore.enter_context(_controller(torch is not None).limit(limits=1))
         _inside.append(before)
         if torch is not None:
             torch.set_num_threads(1)  # torch keeps it thread by thread
+    token = _is_inside.set(True)
     try:
         yield
     finally:
+        _is_inside.reset(token)
         with _lock:
             _inside.pop()
             if not _inside:
                 _restore.close()  # numpy's products
             if before:
                 sys.modules["torch"].set_num_threads(before)
-        _is_inside.reset(token)
 
 
 @contextmanager
@@ -213,8 +206,7 @@ class Workers(Closing):
         assert self._pool is not None
         if function is self._inherited:
             function = _call_inherited
-        with _one_thread_each():  # submitting may start a process
-            return self._pool.submit(function, *arguments)
+        return self._pool.submit(function, *arguments)
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield `function(item)` for each item, in the order of the items.
@@ -266,26 +258,7 @@ def _worker_errors() -> Iterator[None]:
         ) from error
 
 
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Let processes that start here compute products of matrices in one thread.
-
-    The processes fill the cores; threads of their own would wait for each other, which made small
-    products ten times slower.
-    """
-    before = {name: os.environ.pop(name, None) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
-    try:
-        yield
-    finally:
-        for name in _THREADS:
-            del os.environ[name]
-        os.environ.update({name: value for name, value in before.items() if value is not None})
-
-
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-
-
 _inherited: Callable[[Any], Any] | None = None
 """What this worker was forked with."""
 
@@ -300,6 +273,10 @@ def _prepare_worker(inherited: Callable[[Any], Any] | None) -> None:
 
     global _inherited
     _inherited = inherited
+    # The processes fill the cores: threads of their own, in libraries that are loaded or will be,
+    # would wait for each other, which made small products of matrices ten times slower.
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    ThreadpoolController().limit(limits=1)
     pa.set_memory_pool(pa.system_memory_pool())  # for as long as it lives, see plain_allocator
     without_pandas()
     gc.freeze()  # what is imported stays; no collection needs to look at it again

@@ -39,8 +39,6 @@ UNSUPPORTED = {b"7z\xbc\xaf\x27\x1c": "7z", b"PK\x03\x04": "zip", b"\x04\x22\x4d
 _SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
 _DAMAGE = (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error, zstandard.ZstdError)
 
-OnFault = Callable[[str], None]
-
 
 class Readable(Protocol):
     """Anything bytes can be read from; it need not be seekable."""
@@ -57,14 +55,7 @@ def compression(start: bytes) -> str | None:
 
 
 class _FaultError(Exception):
-    """The place where the bytes of a stream stop making sense."""
-
-    def __init__(self, reason: str, place: str = "", detail: object = "") -> None:
-        text = str(detail).rstrip(".")
-        about = f" ({text})" if text else ""
-        self.reason = reason + about
-        """What was wrong, in the same words wherever it was."""
-        super().__init__(" ".join(filter(None, (reason, place))) + about)
+    """The bytes of a stream stop making sense: the reason, the place, what the reader says."""
 
 
 class ByteStream:
@@ -76,7 +67,8 @@ class ByteStream:
         position: Where the file stands.
         end: Where reading ends; None is the end of the file.
         block_bytes: How many bytes come out at once, at most.
-        on_fault: Called with a short reason for each fault.
+        on_fault: Called with a short reason for each fault, the same wherever it was.
+        on_bytes: Called with the number of bytes, as they are stored, after each read.
     """
 
     def __init__(
@@ -87,14 +79,16 @@ class ByteStream:
         position: int = 0,
         end: int | None = None,
         block_bytes: int = 1 << 15,
-        on_fault: OnFault = lambda reason: None,
+        on_fault: Callable[[str], None] = lambda reason: None,
+        on_bytes: Callable[[int], None] = lambda n: None,
     ) -> None:
         self.fault: str | None = None
         """Why the stream ended, if early; of several faults the last."""
         self.skips_damage = False
         """Whether reading goes on at the next gzip member behind a fault."""
-        self._file, self._position, self._end = file, position, end
-        self._block_bytes, self._on_fault = block_bytes, on_fault
+        # A pipe is handed on as it arrives.
+        self._read, self._position, self._end = getattr(file, "read1", file.read), position, end
+        self._block_bytes, self._on_fault, self._on_bytes = block_bytes, on_fault, on_bytes
         self._ahead = b""
         self.kind = kind or compression(self.peek(8)) or PLAIN
 
@@ -136,19 +130,22 @@ class ByteStream:
                 yield b"\n"  # so that what the fault cut off does not swallow the next record
 
     def _report(self, fault: _FaultError) -> None:
-        self.fault = str(fault)
-        self._on_fault(fault.reason)
+        reason, place, detail = fault.args
+        about = f" ({str(detail).rstrip('.')})" if detail else ""
+        self.fault = " ".join(filter(None, (reason, place))) + about
+        self._on_fault(reason + about)
 
     def _fetch(self, size: int) -> bytes:
         if self._end is not None:
             size = min(size, self._end - self._position)
         try:
-            data = self._file.read(size) if size else b""
+            data = self._read(size) if size else b""
         except OSError as error:
             self._end = self._position  # a disk that failed is not asked again
             place = f"after {self._position:,} bytes"
             raise _FaultError("reading failed", place, error) from error
         self._position += len(data)
+        self._on_bytes(len(data))
         return data
 
     def _members(self) -> Iterator[bytes]:
@@ -164,14 +161,16 @@ class ByteStream:
                 return
             if compression(pending) != self.kind and not MAGIC[self.kind].startswith(pending):
                 self._ahead = pending + self._ahead
-                raise _FaultError("archive is followed by bytes that do not belong to it")
+                foreign = "archive is followed by bytes that do not belong to it"
+                raise _FaultError(foreign, "", "")
             member = _member(self.kind)
             fed = pending[1:]
             while not member.eof:
                 if not pending and member.needs_input:
                     pending = self.read(in_bytes)
                     if not pending:
-                        raise _FaultError("archive ends early", f"after {self.consumed:,} bytes")
+                        place = f"after {self.consumed:,} bytes"
+                        raise _FaultError("archive ends early", place, "")
                     fed = fed[-IN_BYTES:] + pending
                 try:
                     block = member.decompress(pending, self._block_bytes)
@@ -230,20 +229,12 @@ def _member(kind: str) -> Any:
     return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_WINDOW_BYTES)
 
 
-def open_bytes(file: Readable, on_fault: OnFault) -> ByteStream:
-    """Return the decompressed bytes of an open file in large blocks.
-
-    Args:
-        file: The open file.
-        on_fault: Called with a short reason where the file is damaged.
-    """
-    return ByteStream(file, block_bytes=1 << 20, on_fault=on_fault)
-
-
 def in_utf8(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield text in UTF-8, also where its first two bytes tell that it is in UTF-16."""
-    first = next(blocks, b"")
-    whole = chain([first], blocks)
+    """Yield text in UTF-8 without its mark; a mark of UTF-16 tells that it is in that."""
+    first = b""
+    while len(first) < 3 and (more := next(blocks, b"")):
+        first += more
+    whole = chain([first.removeprefix(codecs.BOM_UTF8)], blocks)
     if first.startswith(UTF_16_MARKS):
         return (text.encode() for text in codecs.iterdecode(whole, "utf-16", "replace"))
     return whole

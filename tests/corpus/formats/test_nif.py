@@ -62,17 +62,6 @@ def test_gerbils_own_form_is_read():
     )
 
 
-def test_utf16_offsets_are_noticed():
-    """Some writers count UTF-16 units; the anchor tells."""
-    counted = format_nif([(context_iri("a", 9), "\U0001f6a2 to Java", [NifPhrase(5, 9, "urn:x")])])
-    shifted = counted.replace(b'"5"', b'"6"').replace(
-        b'"9"^^xsd:nonNegativeInteger ;\n    nif:ref',
-        b'"10"^^xsd:nonNegativeInteger ;\n    nif:ref',
-    )
-    assert shifted != counted
-    assert parse_nif(shifted)[0].mentions == parse_nif(counted)[0].mentions
-
-
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=3, max_size=40)
 
 
@@ -138,13 +127,6 @@ def test_bad_nif_is_a_sentence(data, message):
         parse_nif(data)
 
 
-def test_triples_are_counted():
-    """A file with more triples than allowed is refused while it is read."""
-    assert parse_nif(GERBIL.encode(), max_triples=30)
-    with pytest.raises(CorpusFormatError, match="more than 10 triples"):
-        parse_nif(GERBIL.encode(), max_triples=10)
-
-
 @pytest.mark.parametrize("name", ["gold.ttl", "gold.nif", "no-name"])
 def test_nif_comes_through_the_one_door(tmp_path, name):
     """A NIF file is told by its name or its content, to collect and to link."""
@@ -154,15 +136,6 @@ def test_nif_comes_through_the_one_door(tmp_path, name):
     (part,) = read_chunks([tmp_path], 10_000)
     assert [m.entity for m in part.document.mentions] == [None, None]
     assert part.document.text == document.text
-
-
-def test_bad_nif_files_are_counted(tmp_path):
-    """A broken file is named with its reason; the others are read."""
-    (tmp_path / "bad.ttl").write_text("<a> <b> ")
-    (tmp_path / "good.ttl").write_text(GERBIL)
-    skips = SkipCounter()
-    assert len(list(read_documents([tmp_path], on_skip=skips))) == 1
-    assert any("not valid Turtle" in reason for reason in skips.skipped)
 
 
 def test_a_file_of_too_many_triples_is_left_out(tmp_path, monkeypatch):

@@ -21,10 +21,9 @@ from stamo.corpus.reading import (
     choose_format,
     open_file,
     read_items,
-    read_opened,
 )
 from stamo.errors import CorpusFormatError
-from stamo.system.streams import compression
+from stamo.system.streams import UTF_16_MARKS, compression
 
 PIECE_BYTES = 64 << 20
 """What one task reads, as it is stored; smaller files are put together."""
@@ -112,7 +111,7 @@ def _cut(file: InputFile, piece_bytes: int, json_lines: bool) -> Iterator[FilePi
 def _is_plain_lines(file: InputFile, json_lines: bool) -> bool:
     with open_file(file.path) as opened:
         head = opened.read(4096)
-    if compression(head) is not None:
+    if compression(head) is not None or head.startswith(UTF_16_MARKS):
         return False
     try:
         return json_lines or choose_format(file.name, head) == "lines"
@@ -172,13 +171,10 @@ def read_piece(piece: FilePiece, task: ReadTask, form: str = "") -> Iterator[Rea
         return
     with open_file(piece.path) as file:
         begin = _line_end(file, piece.start - 1) if piece.start else 0
-        n_before = piece.before + (begin > piece.start)
-        if begin < piece.end:
-            end = _line_end(file, piece.end - 1)
-            file.seek(begin)
-            yield from read_opened(
-                _Range(file, end - begin), replace(task, before=n_before), "lines"
-            )
+        end = _line_end(file, piece.end - 1)
+    if begin < piece.end:
+        task = replace(task, span=(begin, end), before=piece.before + (begin > piece.start))
+        yield from read_items(piece.file._replace(path=piece.path), task, form="lines")
 
 
 def _line_end(file: BinaryIO, at: int) -> int:
@@ -190,15 +186,3 @@ def _line_end(file: BinaryIO, at: int) -> int:
             return at + found + 1
         at += len(block)
     return at
-
-
-class _Range:
-    """The next bytes of a file."""
-
-    def __init__(self, file: BinaryIO, size: int) -> None:
-        self._file, self._left = file, size
-
-    def read(self, size: int = _BLOCK) -> bytes:
-        data = self._file.read(min(size, self._left))
-        self._left -= len(data)
-        return data
