@@ -141,7 +141,7 @@ def test_errors_are_errors_of_ours(run, small, tmp_path):
 def test_commands_start_without_heavy_parts():
     """Importing the commands loads neither torch nor the numeric stack."""
     code = (
-        "import sys, stamo.cli.label, stamo.cli.learn, stamo.cli.packs, stamo.cli.demo\n"
+        "import sys, stamo.cli.labels, stamo.cli.learn, stamo.cli.packs, stamo.cli.demo\n"
         "import stamo.cli.workspaces\n"
         "print(sorted({'torch', 'numpy', 'matplotlib', 'scipy'} & set(sys.modules)))"
     )

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from rich.text import Text
 from typer import Argument, Option
 
-from stamo.cli import AsJson
+from stamo.cli import AsJson, SpacePath
 from stamo.cli.output import bare_table, command_group, named_values, show
 from stamo.cli.workspaces import entity_record
-
-if TYPE_CHECKING:
-    from stamo.packs.folder import PackEntry
-    from stamo.packs.pack import EntityPack
+from stamo.kb.base import KnowledgeBase
+from stamo.packs.folder import PackEntry, PackFolder
+from stamo.packs.pack import EntityPack, read_bytes
+from stamo.workspace.folder import Workspace
+from stamo.workspace.versions import compare_with_kb, pack_versions, restore_version
 
 Packs = Annotated[Path, Argument(metavar="PACKS", help="Folder of packs.")]
 PackPath = Annotated[Path, Argument(metavar="PACK", help="File of a pack.")]
 PackKey = Annotated[str, Argument(metavar="KEY", help="Key of a pack, as `list` shows it.")]
-SpacePath = Annotated[
-    Path, Argument(metavar="WORKSPACE", help="Workspace that the pack was learned in.")
-]
 
 
 def _pack_record(pack: EntityPack) -> dict[str, Any]:
@@ -43,8 +41,6 @@ def _entry_record(entry: PackEntry) -> dict[str, Any]:
 
 def list_packs(packs: Packs, as_json: AsJson = False) -> None:
     """List the packs of a folder; damaged ones with what is wrong."""
-    from stamo.packs.folder import PackFolder
-
     entries = PackFolder.existing(packs).entries()
     rows: list[tuple[object, ...]] = []
     for entry in entries:
@@ -65,8 +61,6 @@ def inspect(pack: PackPath, as_json: AsJson = False) -> None:
 
     In Python: `stamo.EntityPack.load(pack)`.
     """
-    from stamo.packs.pack import EntityPack
-
     loaded = EntityPack.load(pack)
     entity = loaded.entity
     order = sorted(zip(loaded.relatedness.tolist(), loaded.titles, strict=True), reverse=True)
@@ -90,35 +84,24 @@ def inspect(pack: PackPath, as_json: AsJson = False) -> None:
 
 def add(packs: Packs, pack: PackPath, as_json: AsJson = False) -> None:
     """Put a pack into a folder."""
-    _put(packs, pack, replace=False, as_json=as_json)
+    entry = PackFolder(packs).add(read_bytes(pack))
+    show(_entry_record(entry), [str(entry.path)], as_json=as_json)
 
 
 def replace(packs: Packs, pack: PackPath, as_json: AsJson = False) -> None:
     """Put a pack into a folder in place of the entity's former one."""
-    _put(packs, pack, replace=True, as_json=as_json)
-
-
-def _put(packs: Path, pack: Path, *, replace: bool, as_json: bool) -> None:
-    from stamo.packs.folder import PackFolder
-    from stamo.packs.pack import read_bytes
-
-    entry = PackFolder(packs).add(read_bytes(pack), replace=replace)
+    entry = PackFolder(packs).add(read_bytes(pack), replace=True)
     show(_entry_record(entry), [str(entry.path)], as_json=as_json)
 
 
 def remove(packs: Packs, key: PackKey, as_json: AsJson = False) -> None:
     """Take a pack out of a folder; nothing else changes."""
-    from stamo.packs.folder import PackFolder
-
     PackFolder.existing(packs).remove(key)
     show({"removed": key}, [f"Removed {key}."], as_json=as_json)
 
 
 def versions(workspace: SpacePath, as_json: AsJson = False) -> None:
     """List the versions of a workspace's pack: each one that was learned."""
-    from stamo.workspace.folder import Workspace
-    from stamo.workspace.versions import pack_versions
-
     found = pack_versions(Workspace.open(workspace))
     rows = [
         (
@@ -141,9 +124,6 @@ def rollback(
     as_json: AsJson = False,
 ) -> None:
     """Make an earlier version of a workspace's pack the current one."""
-    from stamo.workspace.folder import Workspace
-    from stamo.workspace.versions import restore_version
-
     space = Workspace.open(workspace)
     pack = restore_version(space, version)
     record = {"path": space.pack_path, "version": version} | _pack_record(pack)
@@ -160,10 +140,6 @@ def graduate(
     as_json: AsJson = False,
 ) -> None:
     """Compare what was learned with a later knowledge base that knows the entity."""
-    from stamo.kb.base import KnowledgeBase
-    from stamo.packs.pack import EntityPack
-    from stamo.workspace.versions import compare_with_kb
-
     former = None if learned_with is None else KnowledgeBase.open(learned_with)
     loaded, later = EntityPack.load(pack), KnowledgeBase.open(kb)
     compared = compare_with_kb(loaded, later, title=title, former=former)
