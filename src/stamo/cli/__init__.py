@@ -22,7 +22,8 @@ KbPath = Annotated[Path, Argument(metavar="KB", help="Directory of a knowledge b
 ModelPath = Annotated[Path, Argument(metavar="MODEL", help="File of a trained model.")]
 SpacePath = Annotated[Path, Argument(metavar="WORKSPACE", help="Folder of the new entity.")]
 Folders = Annotated[
-    list[Path], Argument(metavar="WORKSPACE", help="Folders of new entities, or a folder of them.")
+    list[Path],
+    Argument(metavar="WORKSPACE...", help="Folders of new entities, or a folder of them."),
 ]
 KbOption = Annotated[
     Path | None, Option("--kb", help="Knowledge base; that of collecting by default.")

@@ -25,7 +25,6 @@ from stamo.system.files import check_writable
 from stamo.workspace.collect import CollectSettings
 from stamo.workspace.folder import Artifacts, Workspace, open_artifacts, verify_unchanged
 from stamo.workspace.verdict import Verdict
-from stamo.workspace.versions import pack_versions
 from stamo.workspace.wording import count_of, printable
 
 if TYPE_CHECKING:
@@ -198,6 +197,7 @@ def _learn_again(
     """Learn a workspace as the last time; return its version, what changed and the verdict."""
     from stamo.workspace.learn import last_settings
     from stamo.workspace.scored import compare_packs, load_comparable
+    from stamo.workspace.versions import pack_versions
 
     kb, trained = artifacts.kb, artifacts.trained
     settings = last_settings(space)

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import typer
 from typer import Option
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from stamo import __version__
 from stamo.errors import MissingExtraError, StamoError
@@ -68,20 +68,32 @@ WORDS = {
 """What help calls the values of options; a flag takes none."""
 
 
-class _Command(TyperCommand):
-    """A command whose help speaks of texts and numbers, not of the types of Python."""
+class _InWords:
+    """Help that speaks of texts and numbers, not of the types of Python."""
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
+    def format_help(self: Any, ctx: Any, formatter: Any) -> None:
         """Write the help."""
-        for option in list[Any](self.get_params(ctx)):
+        for option in self.get_params(ctx):
             kind = option.display_type(ctx).strip("<>").removeprefix("list[").removesuffix("]")
             word = WORDS.get(kind, kind)
+            if option.param_type_name == "argument":  # its name and its help say it
+                word, name = "", option.metavar
+                usage = name if option.required or "[" in name else f"[{name}]"
+                option.get_usage_pieces = partial(_shown, [usage])
             option.display_type = partial(_shown, f"<{word}>" if word else "")
-        super().format_help(ctx, formatter)
+        super().format_help(ctx, formatter)  # type: ignore[misc]
 
 
-def _shown(label: str, ctx: Any) -> str:
-    return label
+class _Command(_InWords, TyperCommand):
+    """A command."""
+
+
+class _Group(_InWords, TyperGroup):
+    """A group of commands."""
+
+
+def _shown(what: Any, ctx: Any) -> Any:
+    return what
 
 
 def modules_for(arguments: Sequence[str]) -> list[str]:
@@ -97,6 +109,7 @@ def create_app(modules: Iterable[str] | None = None) -> typer.Typer:
     """
     app = typer.Typer(
         name="stamo",
+        cls=_Group,
         no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
@@ -120,7 +133,7 @@ def create_app(modules: Iterable[str] | None = None) -> typer.Typer:
             if isinstance(part, typer.Typer):
                 for command in part.registered_commands:
                     command.cls = _Command
-                app.add_typer(part, name=name, short_help=about)
+                app.add_typer(part, name=name, cls=_Group, short_help=about)
             else:
                 app.command(name, short_help=about, cls=_Command)(part)
         elif not wanted:

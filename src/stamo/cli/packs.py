@@ -15,7 +15,6 @@ from stamo.kb.base import KnowledgeBase
 from stamo.packs.folder import PackEntry, PackFolder
 from stamo.packs.pack import EntityPack, read_bytes
 from stamo.workspace.folder import Workspace
-from stamo.workspace.versions import compare_with_kb, pack_versions, restore_version
 
 Packs = Annotated[Path, Argument(metavar="PACKS", help="Folder of packs.")]
 PackPath = Annotated[Path, Argument(metavar="PACK", help="File of a pack.")]
@@ -102,6 +101,8 @@ def remove(packs: Packs, key: PackKey, as_json: AsJson = False) -> None:
 
 def versions(workspace: SpacePath, as_json: AsJson = False) -> None:
     """List the versions of a workspace's pack: each one that was learned."""
+    from stamo.workspace.versions import pack_versions
+
     found = pack_versions(Workspace.open(workspace))
     rows = [
         (
@@ -124,6 +125,8 @@ def rollback(
     as_json: AsJson = False,
 ) -> None:
     """Make an earlier version of a workspace's pack the current one."""
+    from stamo.workspace.versions import restore_version
+
     space = Workspace.open(workspace)
     pack = restore_version(space, version)
     record = {"path": space.pack_path, "version": version} | _pack_record(pack)
@@ -140,6 +143,8 @@ def graduate(
     as_json: AsJson = False,
 ) -> None:
     """Compare what was learned with a later knowledge base that knows the entity."""
+    from stamo.workspace.versions import compare_with_kb
+
     former = None if learned_with is None else KnowledgeBase.open(learned_with)
     loaded, later = EntityPack.load(pack), KnowledgeBase.open(kb)
     compared = compare_with_kb(loaded, later, title=title, former=former)
