@@ -66,7 +66,7 @@ def start_engine(engine: str, master: str | None) -> Iterator[SparkSession | Non
         SettingsError: A master is given, and the engine is another.
     """
     if engine == "spark":
-        from stamo.integrations.spark.session import spark_session
+        from stamo.integrations.spark.jobs import spark_session
 
         with spark_session(master) as spark:
             yield spark

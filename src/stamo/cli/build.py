@@ -87,7 +87,7 @@ def build(
     with start_engine(engine, master) as spark, _progress() as progress:
         map_chunks = None
         if spark is not None:
-            from stamo.integrations.spark.session import SparkWorkers
+            from stamo.integrations.spark.jobs import SparkWorkers
 
             map_chunks = SparkWorkers(spark).map
         summary = build_knowledge_base(source, kb, settings, progress, map_chunks)

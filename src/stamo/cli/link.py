@@ -139,8 +139,7 @@ def _link_on_spark(
 ) -> tuple[int, int]:
     """Link files on Spark; return how many documents were linked and how many failed."""
     from stamo.cli.output import Console, progress_view
-    from stamo.integrations.spark.jobs import link_on_spark
-    from stamo.integrations.spark.session import spark_session
+    from stamo.integrations.spark.jobs import link_on_spark, spark_session
 
     # A path has lost one of the two slashes of an address.
     sources = [re.sub(r"^([a-z][a-z0-9+.-]+):/(?!/)", r"\1://", str(file)) for file in files]
