@@ -34,20 +34,12 @@ def build(
     ),
     kb: Path = Argument(..., metavar="KB", help="Directory to make."),
     kind: SourceKind | None = Option(
-        None, "--as", help="What SOURCE is, where its name does not tell."
+        None, "--as", help="What SOURCE is, if its name does not tell."
     ),
-    language: str | None = Option(
-        None, help="Language code; dumps mostly say it, of notes and tables it is guessed."
-    ),
-    vectors: Path | None = Option(
-        None, help="Word vectors (GloVe text, word2vec .bin, fastText .vec, .npz)."
-    ),
-    dimensions: int = Option(
-        100, help="Dimensions of vectors learned from the text; 0 for no vectors."
-    ),
-    workers: int = Option(
-        os.cpu_count() or 1, help="Processes; the result is the same for any number."
-    ),
+    language: str | None = Option(None, help="Language code; taken from the dump, or guessed."),
+    vectors: Path | None = Option(None, help="Word vectors: GloVe, word2vec, fastText, .npz."),
+    dimensions: int = Option(100, help="Dimensions of vectors to learn; 0 for none."),
+    workers: int = Option(os.cpu_count() or 1, help="Processes; the result is the same."),
     held_out: float | None = Option(
         None,
         help="Share of articles kept out of every statistic.",
@@ -55,9 +47,7 @@ def build(
     ),
     missing_targets: bool = Option(True, help="Whether link targets without a page are entities."),
     guess_redirects: bool = Option(True, help="Whether other spellings of titles are redirects."),
-    ids: Path | None = Option(
-        None, help="Ids of entities: page_props or wb_items_per_site SQL, or two columns."
-    ),
+    ids: Path | None = Option(None, help="Ids of entities: SQL of Wikidata, or two columns."),
     disambiguation_template: list[str] | None = Option(
         None, help="Another template that marks disambiguation pages."
     ),
@@ -98,9 +88,7 @@ def build(
 
 def info(
     kb: KbPath,
-    figure: Path | None = Option(
-        None, help="Draw the ambiguity distribution (.png, .svg or .pdf)."
-    ),
+    figure: Path | None = Option(None, help="Draw the ambiguity (.png, .svg or .pdf)."),
     verify: bool = Option(False, "--verify", help="Compare every file with its hash."),
     as_json: AsJson = False,
 ) -> None:

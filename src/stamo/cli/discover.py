@@ -51,9 +51,7 @@ def discover(
     ignore: list[str] = Option([], help="A name never to propose, or @FILE; repeat it."),
     types: Types = [],  # noqa: B006
     most: int = Option(1000, min=1, help="Proposals at most."),
-    encoder: bool = Option(
-        False, "--encoder", help="Compare contexts by the sentence encoder too."
-    ),
+    encoder: bool = Option(False, "--encoder", help="Compare by the sentence encoder, too."),
     workers: int = Option(1, min=1, help="Processes."),
     as_json: AsJson = False,
 ) -> None:
@@ -165,9 +163,7 @@ def accept(
     proposal: Key,
     workspace: Path = Argument(..., metavar="WORKSPACE", help="Folder for the new entity."),
     name: str = Option("", help="What the entity is called."),
-    source: list[str] = Option(
-        [], "--from", help="Where to collect from; where it was found by default."
-    ),
+    source: list[str] = Option([], "--from", help="Where to collect; where it was found if not."),
     labels: bool = Option(False, "--labels", help="Keep the suggested labels as yours."),
     who: Who = "",
     as_json: AsJson = False,

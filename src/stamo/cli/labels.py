@@ -80,9 +80,7 @@ def export(
     form: Form | None = Option(
         None, "--as", help="Label Studio's JSON, the whole log, or a table; by the file's ending."
     ),
-    everything: bool = Option(
-        False, "--all", help="Also documents without a label (Label Studio)."
-    ),
+    everything: bool = Option(False, "--all", help="Documents without a label, too."),
     as_json: AsJson = False,
 ) -> None:
     """Write the labels of a workspace to a file, or - for standard output."""
@@ -102,9 +100,7 @@ def export(
 def import_(
     workspace: SpacePath,
     file: File,
-    form: Form | None = Option(
-        None, "--as", help="What the file is; told by its beginning if not."
-    ),
+    form: Form | None = Option(None, "--as", help="What it is; told by its beginning."),
     who: str = Option("import", help="Who labelled, where the file does not say."),
     as_json: AsJson = False,
 ) -> None:

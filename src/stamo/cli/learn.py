@@ -67,12 +67,8 @@ def learn(
     method: str = Option("default", help="default, paper, or a variant of the paper."),
     slots: int | None = Option(None, help="Slots at most."),
     folds: int = Option(5, help="Parts for cross-validation; 0 for none."),
-    decision: str = Option(
-        "", help="even: link what is more probable than not; f1: for the best F1."
-    ),
-    encoder: str = Option(
-        "installed", help="A folder with a sentence encoder, installed, or none."
-    ),
+    decision: str = Option("", help="even: what is more probable than not; f1: best F1."),
+    encoder: str = Option("installed", help="Folder of an encoder, installed, or none."),
     strict: bool = Option(
         False,
         "--strict",
@@ -143,9 +139,7 @@ def update(
     source: Sources,
     kb: KbOption = None,
     model: ModelOption = None,
-    folds: int | None = Option(
-        None, help="Parts for cross-validation, 0 for none; as before if not."
-    ),
+    folds: int | None = Option(None, help="Parts for cross-validation; as before if not."),
     text_column: TextColumnOption = "",
     as_json: AsJson = False,
 ) -> None:
@@ -213,11 +207,9 @@ def _learn_again(
 def report(
     workspaces: Folders,
     reference: list[str] | None = Option(
-        None, "--reference", help="Documents to look for collisions in; the pile if none."
+        None, "--reference", help="Where to look for collisions; the pile if none."
     ),
-    out: Path | None = Option(
-        None, help="Where to write one report; report.html in the workspace if not given."
-    ),
+    out: Path | None = Option(None, help="File of one report; in the workspace if not."),
     kb: KbOption = None,
     model: ModelOption = None,
     as_json: AsJson = False,

@@ -37,21 +37,13 @@ def link(
         help="A trained model (without one, prior and relatedness decide), then texts, JSON "
         "lines, tables, web pages, feeds, or folders; - or none for stdin.",
     ),
-    packs: list[Path] = Option(
-        [], "--with", help="An entity pack or a folder of packs; repeat it."
-    ),
+    packs: list[Path] = Option([], "--with", help="A pack or a folder of packs; repeat it."),
     jsonl: bool = Option(False, "--jsonl", help="Read stdin and all files as JSON lines."),
     text_column: TextColumnOption = "",
     threshold: float = Option(0.0, help="Leave mentions below this confidence unlinked (NIL)."),
-    explain: bool = Option(
-        False, "--explain", help="Say which words, neighbours and scores decided."
-    ),
-    all_candidates: bool = Option(
-        False, "--all-candidates", help="Write the candidates that did not win, too."
-    ),
-    mentions: MentionChoice = Option(
-        "auto", help="Link given mentions, detect them, or detect where none are."
-    ),
+    explain: bool = Option(False, "--explain", help="Say which words and scores decided."),
+    all_candidates: bool = Option(False, "--all-candidates", help="Write all candidates."),
+    mentions: MentionChoice = Option("auto", help="auto detects where none are given."),
     output: Literal["auto", "text", "jsonl", "csv", "nif", "html"] = Option(
         "auto",
         "--format",
@@ -173,17 +165,13 @@ def _write_text(linker: Linker, sources: Iterator[ReadChunk], n_workers: int) ->
 def evaluate(
     kb: KbPath,
     model: Path | None = Argument(
-        None, metavar="[MODEL]", help="Trained model; without it, prior and relatedness."
+        None, metavar="[MODEL]", help="Trained model; prior and relatedness if none."
     ),
     held_out: bool = Option(False, "--held-out", help="Measure on the KB's held-out articles."),
-    folds: int = Option(
-        0, help="Train anew in this many folds, to measure on all held-out articles."
-    ),
+    folds: int = Option(0, help="Train anew in folds, to measure on all held-out articles."),
     zelda: list[Path] = Option([], help="Measure on a file in ZELDA's format; repeat it."),
     nif: list[Path] = Option([], help="Measure on a file in GERBIL's format; repeat it."),
-    threshold: float = Option(
-        0.0, help="Leave mentions below this confidence unlinked, end to end."
-    ),
+    threshold: float = Option(0.0, help="Leave mentions below this confidence unlinked."),
     link_probability: LeastLinkProbability = 0.1,
     passes: NPasses = 2,
     samples: int = Option(1000, help="Bootstrap samples for the intervals."),

@@ -137,9 +137,7 @@ def graduate(
     pack: PackPath,
     kb: Path = Argument(..., metavar="KB", help="A later knowledge base."),
     title: str | None = Option(None, help="The entity's title there; the pack's name by default."),
-    learned_with: Path | None = Option(
-        None, "--learned-with", help="The knowledge base of the pack."
-    ),
+    learned_with: Path | None = Option(None, "--learned-with", help="The one of the pack."),
     as_json: AsJson = False,
 ) -> None:
     """Compare what was learned with a later knowledge base that knows the entity."""

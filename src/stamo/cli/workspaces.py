@@ -85,20 +85,18 @@ def entity_record(entity: EmergingEntity) -> dict[str, Any]:
 
 def new(
     workspace: Path | None = Argument(
-        None, metavar="WORKSPACE", help="Folder of the new entity; with --from, of all of them."
+        None, metavar="WORKSPACE", help="Its folder; with --from, of all."
     ),
     name: str | None = Argument(None, metavar="NAME", help="What the entity is called."),
     alias: list[str] | None = Option(
-        None, help="A name that texts use, at most ten; NAME itself is one if it fits."
+        None, help="A name that texts use; NAME itself is one if it fits."
     ),
-    description: str = Option(
-        "", help="What it is in a sentence, or @FILE that says it: strong where labels are few."
-    ),
+    description: str = Option("", help="What it is in a sentence, or @FILE that says it."),
     id: str = Option("", "--id", help="Its id elsewhere, such as Q29584."),
     type: str = Option("", "--type", help="What kind of thing it is."),
     url: str = Option("", "--url", help="A page about it."),
     table: Path | None = Option(
-        None, "--from", help="CSV with name, aliases (a|b), description, id, type, url, folder."
+        None, "--from", help="CSV: name, aliases (a|b), description, id, type, url, folder."
     ),
     kb: Path | None = Option(None, "--kb", help="Look the names up in this knowledge base."),
     who: Who = "",
@@ -146,7 +144,7 @@ def new(
 
 def status(
     workspaces: list[Path] | None = Argument(
-        None, metavar="[WORKSPACE]...", help="Workspaces, or folders of them; here."
+        None, metavar="[WORKSPACE]...", help="Workspaces, or folders of them."
     ),
     as_json: AsJson = False,
 ) -> None:
