@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from stamo.cli.main import create_app
 from stamo.errors import KnowledgeBaseError, SettingsError, UnknownEntityError
 from stamo.kb.base import KnowledgeBase
-from tests.build.dumps import make_pages, write_dump
+from tests.build.dumps import write_dump
 
 OPTIONS = ["--workers", "1", "--held-out", "0", "--dimensions", "0"]
 
@@ -52,15 +52,6 @@ def test_build_summary_as_json(tmp_path):
     assert record["counts"]["articles"] == 5
     assert record["skipped"]["redirect in a cycle"] == 2
     assert record["path"] == str(tmp_path / "kb")
-
-
-def test_build_learns_vectors_by_itself(tmp_path):
-    """Without --vectors the words of the dump get vectors of the asked length."""
-    dump = write_dump(tmp_path / "dump.xml", make_pages(40))
-    run("build", dump, tmp_path / "kb", "--workers", "1", "--dimensions", "4")
-    record = json.loads(run("info", tmp_path / "kb", "--json"))
-    assert record["counts"]["dimensions"] == 4
-    assert record["counts"]["words"] > 0
 
 
 def test_build_refuses_and_overwrites(kb_path):
@@ -136,12 +127,6 @@ def test_build_takes_the_language_of_a_dump_that_does_not_say_it(tmp_path):
     dump.write_text(BARE_DUMP.replace("<mediawiki>", '<mediawiki xml:lang="cs">'))
     with pytest.raises(SettingsError, match="says that its language is cs, not PL"):
         run("build", dump, tmp_path / "other", *options)
-
-
-def test_build_knows_a_language_by_its_code(tmp_path):
-    (tmp_path / "p.csv").write_text("id,name\np1,Falcon\n")
-    with pytest.raises(SettingsError, match="'polish' is no language code"):
-        run("build", tmp_path / "p.csv", tmp_path / "kb", "--language", "polish")
 
 
 def test_build_tells_notes_and_tables_by_what_they_are(tmp_path):

@@ -48,16 +48,6 @@ def test_text_from_stdin(run):
     assert [m["surface"] for m in record["mentions"]] == ["Java", "Sumatra"]
 
 
-def test_a_missing_model_is_no_document(app, tmp_path):
-    """Without its ending it might be a text; then all would be linked without a model."""
-    text = tmp_path / "text.txt"
-    text.write_text("Java lies near Sumatra.")
-    line = ["link", str(small_kb().path), str(tmp_path / "modle"), str(text)]
-    result = CliRunner().invoke(app, line)
-    assert isinstance(result.exception, SettingsError)
-    assert "give the path of a model" in str(result.exception)
-
-
 def test_candidates_when_asked_for(run):
     """The lines are short; with --all-candidates they hold the same and all candidates."""
     text = "Java lies near Sumatra."
@@ -155,13 +145,6 @@ def test_other_formats(run):
     assert [entity in page for *_, entity in links] == [True, True]
 
 
-def test_model_of_another_kb(run):
-    """A model of another knowledge base is refused before anything is linked."""
-    result = run(kb=world_kb(), stdin="Java")
-    assert isinstance(result.exception, ArtifactMismatchError)
-    assert result.stdout == ""
-
-
 def test_evaluate(run, tmp_path):
     """Held-out articles and gold files are measured in one call, as JSON or Markdown."""
     kb = world_kb()
@@ -188,11 +171,6 @@ def test_evaluate(run, tmp_path):
         assert "prior alone" in run(*some, command="evaluate", kb=kb, model=model).stdout
 
 
-def test_evaluate_needs_something(run):
-    """Without anything to measure on, the command says what to give."""
-    assert isinstance(run(command="evaluate").exception, SettingsError)
-
-
 def test_linking_starts_without_heavy_parts(tmp_path):
     """Loading them takes longer than linking a page; DeepED as saved does without."""
     kb = small_kb()
@@ -211,13 +189,6 @@ def test_linking_starts_without_heavy_parts(tmp_path):
     assert [m["surface"] for m in json.loads(done.stdout)["mentions"]] == ["Java", "Sumatra"]
 
 
-def test_a_folder_without_packs_is_refused(run, tmp_path):
-    """A folder stands for its packs; one without any is a mistake."""
-    result = run("--with", tmp_path, stdin="Java")
-    assert isinstance(result.exception, PackError)
-    assert "no pack in the folder" in str(result.exception)
-
-
 def test_without_a_model_prior_and_relatedness_decide(app, tmp_path):
     """The first argument after the KB is a document when it is no model."""
     (tmp_path / "text.txt").write_text("Sun Microsystems used C++ before Java.")
@@ -227,3 +198,23 @@ def test_without_a_model_prior_and_relatedness_decide(app, tmp_path):
     assert record["mentions"][-1]["entity"] == "Java (language)"
     piped = CliRunner().invoke(app, line[:2], input="Sun Microsystems used C++ before Java.")
     assert [r["mentions"] for r in records(piped)] == [record["mentions"]]
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "said"),
+    [
+        ("link KB MODLE TEXT", SettingsError, "give the path of a model"),
+        ("link WORLD MODEL TEXT", ArtifactMismatchError, "train"),
+        ("link KB MODEL TEXT --with FOLDER", PackError, "no pack in the folder"),
+        ("evaluate KB MODEL", SettingsError, "nothing to measure on"),
+    ],
+)
+def test_what_does_not_fit_is_refused(app, model_path, tmp_path, words, error, said):
+    """A misspelled model, one of another knowledge base, no packs, nothing to measure on."""
+    paths = {"KB": small_kb().path, "WORLD": world_kb().path, "MODEL": model_path}
+    paths |= {"MODLE": tmp_path / "modle", "TEXT": tmp_path / "text.txt", "FOLDER": tmp_path}
+    (tmp_path / "text.txt").write_text("Java lies near Sumatra.")
+    result = CliRunner().invoke(app, [str(paths.get(word, word)) for word in words.split()])
+    assert isinstance(result.exception, error)
+    assert said in str(result.exception)
+    assert result.stdout == ""

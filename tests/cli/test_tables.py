@@ -1,13 +1,8 @@
 """What is shown in a terminal never steers it."""
 
-from pathlib import Path
-
-import pytest
 from rich.table import Table
 
 from stamo.cli.output import Console
-
-CLI = Path(__file__).parent.parent.parent / "src" / "stamo" / "cli"
 
 
 def test_control_characters_are_shown_not_obeyed(capsys):
@@ -19,9 +14,3 @@ def test_control_characters_are_shown_not_obeyed(capsys):
     assert "�[31mRey" in shown
     assert "\x1b[1m" in shown  # our own styles still work
     assert not any(code in shown for code in ("\x1b[31m", "\x1b]", "\x07", "\x9b", "\u202e"))
-
-
-@pytest.mark.parametrize("path", sorted(CLI.glob("*.py")), ids=lambda path: path.stem)
-def test_every_command_prints_through_it(path):
-    """No command makes a console that obeys what it prints."""
-    assert path.name == "tables.py" or "from rich.console import Console\n" not in path.read_text()

@@ -1,6 +1,7 @@
 """The pages in a real browser, against a real server."""
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -300,13 +301,14 @@ def test_learning_is_followed_on_both_pages(address, open_page, monkeypatch):
     """Its share grows without a reload, also when the service was away for a while."""
     steps = [threading.Event() for _ in range(2)]
 
-    def learn(workspace, kb, trained, on_progress):
+    def learn(*parts, on_progress):
         for share, step in zip((0.25, 0.75), steps, strict=True):
             on_progress(share, f"slot at {share}")
             step.wait(20)
-        return "learned it"
+        return SimpleNamespace(verdict=SimpleNamespace(sentence="It may go."))
 
-    monkeypatch.setattr("stamo.service.routes.learn_entity", learn)
+    monkeypatch.setattr("stamo.service.routes.learn_pack", learn)
+    monkeypatch.setattr("stamo.service.routes.write_report", lambda *parts: None)
     page = start_labelling(open_page, address)
     page.evaluate("() => { document.getElementById('enough').hidden = false; }")
     page.click("#learn")
@@ -319,8 +321,8 @@ def test_learning_is_followed_on_both_pages(address, open_page, monkeypatch):
     overview.wait_for_selector("#jobs >> text=75 %")
     page.unroute("**/api/jobs/*")
     steps[1].set()
-    wait_for_text(page, "enough-text", "learned it")
-    overview.wait_for_selector("#jobs >> text=learned it")
+    wait_for_text(page, "enough-text", "It may go.")
+    overview.wait_for_selector("#jobs >> text=It may go.")
     assert page.text_content("#failure") == ""
     assert page.is_enabled("#learn")
     open_page.complaints.clear()  # the browser tells that calls failed

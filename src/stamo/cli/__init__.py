@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option
 
@@ -18,23 +17,31 @@ if TYPE_CHECKING:
     from stamo.kb.base import KnowledgeBase
     from stamo.models.store import TrainedModel
 
-_Part = TypeVar("_Part")
-
-
-class Engine(StrEnum):
-    """Where the work is done."""
-
-    embedded = "embedded"
-    spark = "spark"
-
 
 KbPath = Annotated[Path, Argument(metavar="KB", help="Directory of a knowledge base.")]
 ModelPath = Annotated[Path, Argument(metavar="MODEL", help="File of a trained model.")]
+SpacePath = Annotated[Path, Argument(metavar="WORKSPACE", help="Folder of the new entity.")]
+Folders = Annotated[
+    list[Path],
+    Argument(metavar="WORKSPACE...", help="Folders of new entities, or a folder of them."),
+]
+KbOption = Annotated[
+    Path | None, Option("--kb", help="Knowledge base; that of collecting by default.")
+]
+ModelOption = Annotated[
+    Path | None, Option("--model", help="Linking model; that of collecting by default.")
+]
+Sources = Annotated[
+    list[str], Option("--from", help="Texts, JSON lines, HTML, WARC, folders, or - for stdin.")
+]
 TextColumnOption = Annotated[
     str, Option(help="The column of CSV, TSV and Parquet that holds the texts.")
 ]
+Who = Annotated[str, Option(help="Your name, kept with what you decide.")]
 AsJson = Annotated[bool, Option("--json", help="Print JSON for programs.")]
-EngineOption = Annotated[Engine, Option("--engine", help="This machine's processes, or Spark.")]
+EngineOption = Annotated[
+    Literal["embedded", "spark"], Option("--engine", help="This machine's processes, or Spark.")
+]
 MasterOption = Annotated[
     str | None, Option("--master", help="Where Spark runs, such as local[2] or spark://host:7077.")
 ]
@@ -51,26 +58,19 @@ def open_both(kb: Path | str, model: Path | str | None) -> tuple[KnowledgeBase, 
     return base, trained
 
 
-def check_engine(engine: Engine, **only_spark: object) -> None:
-    """Refuse options of Spark without Spark.
+@contextmanager
+def start_engine(engine: str, master: str | None) -> Iterator[SparkSession | None]:
+    """Start Spark; None stands for this machine's processes.
 
     Raises:
-        SettingsError: One is given, and the engine is another.
+        SettingsError: A master is given, and the engine is another.
     """
-    given = [f"--{name}" for name, value in only_spark.items() if value not in (None, False)]
-    if engine is Engine.embedded and given:
-        raise SettingsError(f"{given[0]} goes with --engine spark; add that, or leave it out.")
+    if engine == "spark":
+        from stamo.integrations.spark.jobs import spark_session
 
-
-@contextmanager
-def start_engine(
-    engine: Engine, master: str | None, on_spark: Callable[[SparkSession], _Part]
-) -> Iterator[_Part | None]:
-    """Start Spark and what does the work on it; None is this machine's processes."""
-    if engine is Engine.embedded:
+        with spark_session(master) as spark:
+            yield spark
+    elif master is not None:
+        raise SettingsError("--master goes with --engine spark; add that, or leave it out.")
+    else:
         yield None
-        return
-    from stamo.integrations.spark.session import spark_session
-
-    with spark_session(master) as spark:
-        yield on_spark(spark)

@@ -1,28 +1,28 @@
-"""Commands that train linking models."""
+"""Knowledge bases and models: make them, and look into them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from rich.console import RenderableType
 from rich.table import Table
 from typer import Argument, Option
 
 from stamo.build import SourceKind
-from stamo.cli import AsJson, Engine, EngineOption, KbPath, MasterOption, check_engine, start_engine
-from stamo.cli.output import Console, print_json, print_table, progress_view, rich_table, warn
+from stamo.cli import AsJson, EngineOption, KbPath, MasterOption, start_engine
+from stamo.cli.output import Console, progress_view, rich_table, warn
+from stamo.cli.output import show as show_result
+from stamo.kb import show as views
+from stamo.kb.base import KnowledgeBase
+from stamo.kb.manifest import Manifest
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from stamo.build.build import BuildSummary, MapChunks
-    from stamo.kb.base import KnowledgeBase
-    from stamo.kb.show import AliasView, AmbiguityClass, EntityView
-    from stamo.models.train import Epoch
+    from stamo.build.build import BuildSummary
 
 
 def build(
@@ -34,20 +34,12 @@ def build(
     ),
     kb: Path = Argument(..., metavar="KB", help="Directory to make."),
     kind: SourceKind | None = Option(
-        None, "--as", help="What SOURCE is, where its name does not tell."
+        None, "--as", help="What SOURCE is, if its name does not tell."
     ),
-    language: str | None = Option(
-        None, help="Language code; dumps mostly say it, of notes and tables it is guessed."
-    ),
-    vectors: Path | None = Option(
-        None, help="Word vectors (GloVe text, word2vec .bin, fastText .vec, .npz)."
-    ),
-    dimensions: int = Option(
-        100, help="Dimensions of vectors learned from the text; 0 for no vectors."
-    ),
-    workers: int = Option(
-        os.cpu_count() or 1, help="Processes; the result is the same for any number."
-    ),
+    language: str | None = Option(None, help="Language code; taken from the dump, or guessed."),
+    vectors: Path | None = Option(None, help="Word vectors: GloVe, word2vec, fastText, .npz."),
+    dimensions: int = Option(100, help="Dimensions of vectors to learn; 0 for none."),
+    workers: int = Option(os.cpu_count() or 1, help="Processes; the result is the same."),
     held_out: float | None = Option(
         None,
         help="Share of articles kept out of every statistic.",
@@ -55,16 +47,14 @@ def build(
     ),
     missing_targets: bool = Option(True, help="Whether link targets without a page are entities."),
     guess_redirects: bool = Option(True, help="Whether other spellings of titles are redirects."),
-    ids: Path | None = Option(
-        None, help="Ids of entities: page_props or wb_items_per_site SQL, or two columns."
-    ),
+    ids: Path | None = Option(None, help="Ids of entities: SQL of Wikidata, or two columns."),
     disambiguation_template: list[str] | None = Option(
         None, help="Another template that marks disambiguation pages."
     ),
     overwrite: bool = Option(
         False, "--overwrite", help="Replace a knowledge base of the same name."
     ),
-    engine: EngineOption = Engine.embedded,
+    engine: EngineOption = "embedded",
     master: MasterOption = None,
     as_json: AsJson = False,
 ) -> None:
@@ -84,49 +74,53 @@ def build(
         disambiguation_templates=frozenset(disambiguation_template or ()),
         overwrite=overwrite,
     )
-    check_engine(engine, master=master)
-    with start_engine(engine, master, _map_on_spark) as map_chunks, _progress() as progress:
+    with start_engine(engine, master) as spark, _progress() as progress:
+        map_chunks = None
+        if spark is not None:
+            from stamo.integrations.spark.jobs import SparkWorkers
+
+            map_chunks = SparkWorkers(spark).map
         summary = build_knowledge_base(source, kb, settings, progress, map_chunks)
     if summary.assumed_language:
         warn(summary.assumed_language)
-    if as_json:
-        print_json(asdict(summary) | {"path": str(summary.path)})
-    else:
-        _print_summary(summary)
-
-
-def _map_on_spark(spark: SparkSession) -> MapChunks:
-    from stamo.integrations.spark.session import SparkWorkers
-
-    return SparkWorkers(spark).map
+    show_result(summary, [_summary_table(summary)], as_json=as_json)
 
 
 def info(
     kb: KbPath,
-    figure: Path | None = Option(
-        None, help="Draw the ambiguity distribution (.png, .svg or .pdf)."
-    ),
+    figure: Path | None = Option(None, help="Draw the ambiguity (.png, .svg or .pdf)."),
     verify: bool = Option(False, "--verify", help="Compare every file with its hash."),
     as_json: AsJson = False,
 ) -> None:
     """Tell what a knowledge base holds and how ambiguous its names are."""
-    from stamo.kb.base import KnowledgeBase
-    from stamo.kb.manifest import Manifest
-    from stamo.kb.show import ambiguity, plot_ambiguity
-
     if verify:
         Manifest.load(kb).verify(kb)  # before anything damaged is opened
     base = KnowledgeBase.open(kb)
-    classes = ambiguity(base)
+    manifest, classes = base.manifest, views.ambiguity(base)
+    record = {
+        "name": base.name,
+        "fingerprint": base.fingerprint,
+        "version": manifest.version,
+        "bytes": sum(entry["size"] for entry in manifest.files.values()),
+        "sources": manifest.sources,
+        "settings": manifest.settings,
+        "site": manifest.site,
+        "counts": manifest.counts,
+        "skipped": manifest.skipped,
+        "ambiguity": classes,
+    }
+    about = [
+        *((key, f"{s.name} ({s.size / 1e6:,.1f} MB)") for key, s in manifest.sources.items()),
+        ("language", str(manifest.site.get("language", ""))),
+        ("on disk", f"{record['bytes'] / 1e6:,.1f} MB"),
+        ("fingerprint", base.fingerprint[:16]),
+    ]
+    counts = _values_table(f"Knowledge base {base.name}", about, manifest.counts.items())
+    view: list[RenderableType] = [counts, _ambiguity_table(classes)]
     if figure is not None:
-        plot_ambiguity(base, figure)
-    if as_json:
-        print_json(_info_record(base) | {"ambiguity": [asdict(c) for c in classes]})
-        return
-    print_table(_counts_table(base))
-    print_table(_ambiguity_table(classes))
-    if figure is not None:
-        Console().print(f"The ambiguity distribution is drawn in {figure}.")
+        views.plot_ambiguity(base, figure)
+        view.append(f"The ambiguity distribution is drawn in {figure}.")
+    show_result(record, view, as_json=as_json)
 
 
 def show(
@@ -136,18 +130,12 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show what a name may mean, and the names and neighbours of an entity."""
-    from stamo.kb.base import KnowledgeBase
-    from stamo.kb.show import entity_of, view_alias, view_entity
-
     base = KnowledgeBase.open(kb)
-    alias = view_alias(base, name, n) if base.alias_id(name) >= 0 else None
-    entity = view_entity(base, entity_of(base, name), n)
-    if as_json:
-        print_json({"alias": asdict(alias) if alias else None, "entity": asdict(entity)})
-        return
-    if alias is not None:
-        print_table(_alias_table(alias))
-    _print_entity(Console(), entity)
+    alias = views.view_alias(base, name, n) if base.alias_id(name) >= 0 else None
+    entity = views.view_entity(base, views.entity_of(base, name), n)
+    view = [] if alias is None else [_alias_table(alias)]
+    record = {"alias": alias, "entity": entity}
+    show_result(record, [*view, *_entity_view(entity)], as_json=as_json)
 
 
 @contextmanager
@@ -174,58 +162,33 @@ def _progress() -> Iterator[Callable[[str, float | None], None]]:
         yield report
 
 
-def _print_summary(summary: BuildSummary) -> None:
-    table = rich_table("", ">", title=f"Knowledge base {summary.path.name}", show_header=False)
-    _add_counts(table, summary.counts.items())
-    if summary.skipped:
+def _values_table(title: str, *sections: Iterable[tuple[str, str | int]]) -> Table:
+    """Show values beside their names, in sections."""
+    table = rich_table("", ">", title=title, show_header=False)
+    for rows in sections:
+        for name, value in rows:
+            table.add_row(name, value if isinstance(value, str) else f"{value:,}")
         table.add_section()
-        table.add_row("[bold]left out[/bold]", "")
-        _add_counts(table, sorted(summary.skipped.items(), key=lambda item: (-item[1], item[0])))
-    table.add_section()
-    for name, seconds in summary.seconds.items():
-        table.add_row(f"{name} (seconds)", f"{seconds:.1f}")
-    table.add_row("[bold]all (seconds)[/bold]", f"{sum(summary.seconds.values()):.1f}")
-    table.add_row("peak memory, main process (MB)", f"{summary.peak_memory / 1e6:,.0f}")
-    if summary.peak_memory_worker:
-        table.add_row("peak memory, each worker (MB)", f"{summary.peak_memory_worker / 1e6:,.0f}")
-    table.add_row("fingerprint", summary.fingerprint[:16])
-    print_table(table)
-
-
-def _info_record(base: KnowledgeBase) -> dict[str, Any]:
-    manifest = base.manifest
-    return {
-        "name": base.name,
-        "fingerprint": base.fingerprint,
-        "version": manifest.version,
-        "bytes": sum(entry["size"] for entry in manifest.files.values()),
-        "sources": {key: asdict(source) for key, source in manifest.sources.items()},
-        "settings": dict(manifest.settings),
-        "site": dict(manifest.site),
-        "counts": dict(manifest.counts),
-        "skipped": dict(manifest.skipped),
-    }
-
-
-def _counts_table(base: KnowledgeBase) -> Table:
-    record = _info_record(base)
-    table = rich_table("", ">", title=f"Knowledge base {base.name}", show_header=False)
-    for key, source in base.manifest.sources.items():
-        table.add_row(key, f"{source.name} ({source.size / 1e6:,.1f} MB)")
-    table.add_row("language", str(record["site"].get("language", "")))
-    table.add_row("on disk", f"{record['bytes'] / 1e6:,.1f} MB")
-    table.add_row("fingerprint", base.fingerprint[:16])
-    table.add_section()
-    _add_counts(table, base.manifest.counts.items())
     return table
 
 
-def _add_counts(table: Table, counts: Iterable[tuple[str, int]]) -> None:
-    for name, n in counts:
-        table.add_row(name, f"{n:,}")
+def _summary_table(summary: BuildSummary) -> Table:
+    skipped = sorted(summary.skipped.items(), key=lambda item: (-item[1], item[0]))
+    seconds = {**summary.seconds, "[bold]all[/bold]": sum(summary.seconds.values())}
+    memory = {"main process": summary.peak_memory, "each worker": summary.peak_memory_worker}
+    return _values_table(
+        f"Knowledge base {summary.path.name}",
+        summary.counts.items(),
+        [("[bold]left out[/bold]", ""), *skipped] if skipped else [],
+        [
+            *((f"{name} (seconds)", f"{value:.1f}") for name, value in seconds.items()),
+            *((f"peak memory, {who} (MB)", f"{n / 1e6:,.0f}") for who, n in memory.items() if n),
+            ("fingerprint", summary.fingerprint[:16]),
+        ],
+    )
 
 
-def _ambiguity_table(classes: list[AmbiguityClass]) -> Table:
+def _ambiguity_table(classes: list[views.AmbiguityClass]) -> Table:
     """Draw the ambiguity distribution with characters."""
     headings = (">entities", ">aliases", ">links", "share of the links")
     table = rich_table(*headings, title="How many entities a name may mean")
@@ -237,7 +200,7 @@ def _ambiguity_table(classes: list[AmbiguityClass]) -> Table:
     return table
 
 
-def _alias_table(view: AliasView) -> Table:
+def _alias_table(view: views.AliasView) -> Table:
     shown = len(view.candidates)
     more = f", the first {shown} shown" if shown < view.n_candidates else ""
     title = (
@@ -253,27 +216,24 @@ def _alias_table(view: AliasView) -> Table:
     return table
 
 
-def _print_entity(console: Console, view: EntityView) -> None:
+def _entity_view(view: views.EntityView) -> Iterator[RenderableType]:
     article = "with an article" if view.has_article else "without an article"
-    console.print(
+    yield (
         f"\n“{view.entity}” as an entity, {article}: {view.n_links:,} links in "
         f"{view.document_frequency:,} documents, {view.n_aliases:,} aliases"
     )
     table = rich_table("alias", ">links", "most related", ">", "nearest", ">")
     for column in table.columns:
         column.overflow = "fold"
-    for i in range(max(len(view.aliases), len(view.related), len(view.nearest))):
-        related, nearest = (_cells(rows, i, "{:.2f}") for rows in (view.related, view.nearest))
-        table.add_row(*_cells(view.aliases, i, "{:,}"), *related, *nearest)
-    print_table(table)
-
-
-def _cells(rows: list[Any], i: int, form: str) -> tuple[str, str]:
-    return (rows[i][0], form.format(rows[i][1])) if i < len(rows) else ("", "")
+    names = [(name, f"{n:,}") for name, n in view.aliases]
+    near = ([(title, f"{x:.2f}") for title, x in rows] for rows in (view.related, view.nearest))
+    for cells in zip_longest(names, *near, fillvalue=("", "")):
+        table.add_row(*(text for pair in cells for text in pair))
+    yield table
 
 
 def train(
-    kb_path: Path = Argument(..., metavar="KB", help="A knowledge base."),
+    kb: KbPath,
     model: str = Option("deeped", "--model", help="deeped or yamada."),
     out: Path = Option(None, "--out", help="Where to save; MODEL.safetensors by default."),
     n_pairs: int = Option(10_000, "--pairs", help="Mention-entity pairs to train on."),
@@ -282,30 +242,30 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train a linking model on the held-out articles of a knowledge base."""
-    from stamo.kb.base import KnowledgeBase
     from stamo.models.train import TrainingArgs, train_linking_model
     from stamo.system.files import check_writable
 
     path = out or Path(f"{model}.safetensors")
     check_writable(path)
-    kb = KnowledgeBase.open(kb_path)
+    base = KnowledgeBase.open(kb)
     args = TrainingArgs(n_pairs=n_pairs, n_epochs=n_epochs, seed=seed)
     title = f"Training {model}"
-    with progress_view(Console(stderr=True), title, stays=True, total=n_epochs) as show:
-
-        def on_epoch(epoch: Epoch) -> None:
-            text = f"{title} (held-out accuracy {epoch.best_accuracy:.3f})"
-            show(epoch.number, description=text)
-
-        trained = train_linking_model(kb, model, args, on_epoch=on_epoch)
-        show(n_epochs)
+    with progress_view(Console(stderr=True), title, stays=True, total=n_epochs) as report:
+        trained = train_linking_model(
+            base,
+            model,
+            args,
+            on_epoch=lambda epoch: report(
+                epoch.number, description=f"{title} (held-out accuracy {epoch.best_accuracy:.3f})"
+            ),
+        )
+        report(n_epochs)
     trained.save(path)
-    report = trained.report
-    if as_json:
-        print_json({"path": str(path), "fingerprint": trained.fingerprint, "report": dict(report)})
-        return
-    Console().print(
-        f"Saved [bold]{path}[/]: on {report['test_mentions']} ambiguous mentions of unseen "
-        f"articles it is right in {report['test_accuracy']:.3f}, the prior alone in "
-        f"{report['test_prior_accuracy']:.3f}."
+    found = trained.report
+    said = (
+        f"Saved {path}: on {found['test_mentions']} ambiguous mentions of unseen articles it is "
+        f"right in {found['test_accuracy']:.3f}, the prior alone in "
+        f"{found['test_prior_accuracy']:.3f}."
     )
+    record = {"path": path, "fingerprint": trained.fingerprint, "report": found}
+    show_result(record, [said], as_json=as_json)

@@ -1,69 +1,72 @@
-"""`stamo discover`: which new entities a stream speaks of."""
+"""`stamo discover` and `stamo found`: which new entities a stream speaks of, and the decisions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
-from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+from rich.console import RenderableType
+from rich.progress import TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 from typer import Argument, Option
 
-from stamo.cli import AsJson, KbPath, ModelPath, open_both
+from stamo.cli import AsJson, KbPath, ModelPath, Sources, Who, open_both
 from stamo.cli.output import Console, bare_table, command_group, named_values, progress_view, warn
 from stamo.cli.output import show as show_result
 from stamo.cli.workspaces import collect_view, collected_table, user_name
+from stamo.corpus.reading import list_files
 from stamo.corpus.types import EmergingEntity
-from stamo.discovery.proposals import KINDS, FoundFolder
+from stamo.discovery.proposals import KINDS, FoundFolder, Proposal, ProposalKind
 from stamo.errors import SettingsError
+from stamo.features.encoder import load_encoder
+from stamo.workspace.entities import free_folder
 from stamo.workspace.wording import cut_context
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from stamo.discovery.discover import Accepted
-    from stamo.discovery.proposals import Proposal, ProposalKind
-    from stamo.kb.base import KnowledgeBase
-    from stamo.models.store import TrainedModel
+FoundPath = Annotated[Path, Argument(metavar="FOUND", help="Folder of `stamo discover`.")]
+Key = Annotated[
+    str, Argument(metavar="PROPOSAL", help="Its id, its place in the list, or its name.")
+]
+Kind = Annotated[
+    str, Option(help="name: unknown names; meaning: new meanings of known ones; both.")
+]
+Types = Annotated[
+    list[str], Option("--type", help="Only what the text calls so, such as film; repeat it.")
+]
+N_LISTED = 30
+EXAMPLE_CHARACTERS = 70
+REVIEW_KEYS = "a accept   l accept, its places are my labels   r reject   s skip   q stop"
 
 
 def discover(
     kb: KbPath,
     model: ModelPath,
-    source: list[str] = Option(
-        ..., "--from", help="Texts, JSON lines, HTML, WARC, folders, or - for stdin."
-    ),
+    source: Sources,
     out: Path = Option(..., help="Folder for the proposals and the decisions."),
     since: str = Option("", help="Leave out documents with an earlier date, such as 2024-05-31."),
     documents: int = Option(3, min=2, help="Documents that a proposal needs."),
-    kind: str = Option(
-        "both", help="name: unknown names; meaning: new meanings of known ones; both."
-    ),
-    ignore: list[str] | None = Option(None, help="A name never to propose, or @FILE; repeat it."),
-    types: Types = None,
+    kind: Kind = "both",
+    ignore: list[str] = Option([], help="A name never to propose, or @FILE; repeat it."),
+    types: Types = [],  # noqa: B006
     most: int = Option(1000, min=1, help="Proposals at most."),
-    encoder: bool = Option(
-        False, "--encoder", help="Compare contexts by the sentence encoder too."
-    ),
+    encoder: bool = Option(False, "--encoder", help="Compare by the sentence encoder, too."),
     workers: int = Option(1, min=1, help="Processes."),
     as_json: AsJson = False,
 ) -> None:
     """Find entities that the knowledge base does not know: new names, new meanings."""
-    from rich.progress import TextColumn, TimeElapsedColumn
-
-    from stamo.corpus.reading import list_files
     from stamo.discovery.discover import discover as run
     from stamo.discovery.propose import ProposeSettings
-    from stamo.features.encoder import load_encoder
 
-    day = _day(since)
+    try:
+        day = date.fromisoformat(since).isoformat() if since else ""
+    except ValueError as error:
+        raise SettingsError(f"{since!r} is no date; give one such as 2024-05-31.") from error
     settings = ProposeSettings(
         least_documents=documents,
-        ignored=_names(ignore or []),
-        types=frozenset(types or ()),
+        ignored=_names(ignore),
+        types=frozenset(types),
         max_proposals=most,
         kinds=kinds_of(kind),
     )
@@ -71,12 +74,19 @@ def discover(
     folder.check()
     list_files(source)  # what does not exist is told before anything is opened
     base, trained = open_both(kb, model)
-    reader = load_encoder() if encoder else None
     console = Console(stderr=True, highlight=False)
     columns = [TextColumn("{task.description}"), TextColumn("{task.completed}")]
-    look = partial(run, source, base, trained, settings=settings, since=day, n_workers=workers)
     with progress_view(console, "Documents read", *columns, TimeElapsedColumn()) as on_seen:
-        found = look(encoder=reader, on_seen=on_seen)
+        found = run(
+            source,
+            base,
+            trained,
+            settings=settings,
+            since=day,
+            n_workers=workers,
+            encoder=load_encoder() if encoder else None,
+            on_seen=on_seen,
+        )
     places = [name if name == "-" else str(Path(name).resolve()) for name in source]
     origin = {"sources": places, "kb": str(kb.resolve()), "model": str(model.resolve())}
     n_open, n = folder.save(found, origin), len(found.proposals)
@@ -85,19 +95,10 @@ def discover(
         f"{found.n_documents:,} documents, {found.n_names:,} unexplained names: {n_open} proposals"
     )
     console.print(f"{said}{before}.", soft_wrap=True)
-    for error, count in sorted(found.errors.items()):
-        warn(f"{count} left out: {error}")
+    for reason, count in sorted(found.errors.items()):
+        warn(f"{count} left out: {reason}")
     listed = folder.proposals()[:N_LISTED]
     show_result(listed, [proposals_table(listed)], as_json=as_json)
-
-
-def _day(text: str) -> str:
-    if not text:
-        return ""
-    try:
-        return date.fromisoformat(text).isoformat()
-    except ValueError as error:
-        raise SettingsError(f"{text!r} is no date; give one such as 2024-05-31.") from error
 
 
 def _names(given: list[str]) -> frozenset[str]:
@@ -110,23 +111,10 @@ def _names(given: list[str]) -> frozenset[str]:
     return frozenset(name.strip() for name in names if name.strip())
 
 
-FoundPath = Annotated[Path, Argument(metavar="FOUND", help="Folder of `stamo discover`.")]
-Key = Annotated[
-    str, Argument(metavar="PROPOSAL", help="Its id, its place in the list, or its name.")
-]
-Who = Annotated[str, Option(help="Your name, kept with the decision.")]
-Types = Annotated[
-    list[str] | None, Option("--type", help="Only what the text calls so, such as film; repeat it.")
-]
-N_LISTED = 30
-EXAMPLE_CHARACTERS = 70
-REVIEW_KEYS = "a accept   l accept, its places are my labels   r reject   s skip   q stop"
-
-
 def list_found(
     found: FoundPath,
-    kind: str = Option("both", help="name, meaning or both."),
-    types: Types = None,
+    kind: Kind = "both",
+    types: Types = [],  # noqa: B006
     most: int = Option(N_LISTED, min=1, help="Proposals at most."),
     decided: bool = Option(False, "--decided", help="Show decided ones too."),
     as_json: AsJson = False,
@@ -145,8 +133,8 @@ def show(found: FoundPath, proposal: Key, as_json: AsJson = False) -> None:
 def review(
     found: FoundPath,
     workspaces: Path = Argument(..., metavar="WORKSPACES", help="Folder for what you accept."),
-    kind: str = Option("both", help="name, meaning or both."),
-    types: Types = None,
+    kind: Kind = "both",
+    types: Types = [],  # noqa: B006
     who: Who = "",
 ) -> None:
     """Decide about one proposal after the other, by one key each."""
@@ -154,19 +142,19 @@ def review(
 
     folder = FoundFolder(found)
     for proposal in _chosen(folder.proposals(), kind, types):
-        keys = Text(REVIEW_KEYS, style="dim")
+        keys, pressed = Text(REVIEW_KEYS, style="dim"), "?"
         show_result(None, [*_proposal_view(proposal), keys], as_json=False)
-        pressed = "?"
         while pressed not in ("a", "l", "r", "s"):
             pressed = read_one_key()
             if pressed in ("", "q", "\x03", "\x04"):
                 return
         if pressed in ("a", "l"):
-            done = _accept(folder, proposal, _free_path(workspaces, proposal), who, pressed == "l")
-            show_result(None, _accepted_view(done, labels=pressed == "l"), as_json=False)
+            there = workspaces.iterdir() if workspaces.is_dir() else ()
+            entity, taken = EmergingEntity(proposal.name, proposal.aliases), {p.name for p in there}
+            path = workspaces / free_folder(entity, {name.lower() for name in taken})
+            accept(found, proposal.id, path, "", [], pressed == "l", who)
         elif pressed == "r":
-            folder.decide(proposal, "rejected", by=who or user_name(), at=datetime.now(UTC))
-            show_result(None, [f"Rejected: {proposal.name}"], as_json=False)
+            reject(found, [proposal.id], who)
     show_result(None, ["Every proposal was shown."], as_json=False)
 
 
@@ -175,20 +163,36 @@ def accept(
     proposal: Key,
     workspace: Path = Argument(..., metavar="WORKSPACE", help="Folder for the new entity."),
     name: str = Option("", help="What the entity is called."),
-    source: list[str] | None = Option(
-        None, "--from", help="Where to collect from; where it was found by default."
-    ),
+    source: list[str] = Option([], "--from", help="Where to collect; where it was found if not."),
     labels: bool = Option(False, "--labels", help="Keep the suggested labels as yours."),
     who: Who = "",
     as_json: AsJson = False,
 ) -> None:
     """Make the workspace of a proposal: names, line, documents and suggested labels."""
+    from stamo.discovery.discover import accept as run
+
     folder = FoundFolder(found)
     chosen = folder.get(proposal)
-    done = _accept(folder, chosen, workspace, who, labels, name=name, sources=source or [])
+    kb, trained = open_both(folder.origin["kb"], folder.origin["model"])
+    with collect_view(f"Collecting {chosen.name}") as on_progress:
+        done = run(
+            folder,
+            chosen,
+            workspace,
+            kb,
+            trained,
+            by=who or user_name(),
+            at=datetime.now(UTC),
+            name=name,
+            sources=source,
+            take_labels=labels,
+            on_progress=on_progress,
+        )
+    n, fate = len(done.suggested), "kept as yours" if labels else "suggested"
+    said, next_step = f"{n} labels are {fate}.", done.workspace.status().next_step
     record = {"proposal": chosen.id, "workspace": done.workspace.path}
-    record |= {"labels": len(done.suggested), "collected": done.collected}
-    show_result(record, _accepted_view(done, labels=labels), as_json=as_json)
+    record |= {"labels": n, "collected": done.collected}
+    show_result(record, [collected_table(done.collected), said, next_step], as_json=as_json)
 
 
 def reject(
@@ -207,58 +211,9 @@ def reject(
     show_result(records, [said], as_json=as_json)
 
 
-def _accept(
-    folder: FoundFolder,
-    proposal: Proposal,
-    path: Path,
-    who: str,
-    labels: bool,
-    *,
-    name: str = "",
-    sources: Sequence[str] = (),
-) -> Accepted:
-    """Make the workspace of a proposal, with the knowledge base and model that found it."""
-    from stamo.discovery.discover import accept as run
-
-    kb, trained = _opened(folder.origin["kb"], folder.origin["model"])
-    with collect_view(Console(stderr=True), f"Collecting {proposal.name}") as on_progress:
-        return run(
-            folder,
-            proposal,
-            path,
-            kb,
-            trained,
-            by=who or user_name(),
-            at=datetime.now(UTC),
-            name=name,
-            sources=sources,
-            take_labels=labels,
-            on_progress=on_progress,
-        )
-
-
-@lru_cache(maxsize=1)
-def _opened(kb: str, model: str) -> tuple[KnowledgeBase, TrainedModel]:
-    return open_both(kb, model)
-
-
-def _accepted_view(done: Accepted, *, labels: bool) -> Iterator[RenderableType]:
-    yield collected_table(done.collected)
-    yield f"{len(done.suggested)} labels are {'kept as yours' if labels else 'suggested'}."
-    yield done.workspace.status().next_step
-
-
-def _free_path(workspaces: Path, proposal: Proposal) -> Path:
-    """Return a folder for a new workspace, called after the proposal."""
-    from stamo.workspace.entities import free_folder
-
-    taken = {path.name.lower() for path in workspaces.iterdir()} if workspaces.is_dir() else set()
-    return workspaces / free_folder(EmergingEntity(proposal.name, proposal.aliases), taken)
-
-
-def _chosen(proposals: list[Proposal], kind: str, types: list[str] | None) -> list[Proposal]:
+def _chosen(proposals: list[Proposal], kind: str, types: list[str]) -> list[Proposal]:
     kinds = kinds_of(kind)
-    return [p for p in proposals if p.kind in kinds and p.is_one_of(types or ())]
+    return [p for p in proposals if p.kind in kinds and p.is_one_of(types)]
 
 
 def kinds_of(text: str) -> tuple[ProposalKind, ...]:

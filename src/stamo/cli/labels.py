@@ -1,77 +1,109 @@
-"""`stamo labels`: take the labels of a workspace to other tools and back, and compare labellers."""
+"""`stamo label` and `stamo labels`: ask for labels, take them to other tools, compare labellers."""
 
 from __future__ import annotations
 
+import threading
+import webbrowser
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
+from urllib.parse import urlencode
 
 import typer
 from typer import Argument, Option
 
-from stamo.cli import AsJson
-from stamo.cli.output import bare_table, command_group, show
-from stamo.errors import CorpusFormatError, WorkspaceError
+from stamo.cli import AsJson, KbOption, ModelOption, SpacePath, Who
+from stamo.cli.output import Console, bare_table, command_group, show
+from stamo.cli.workspaces import user_name
+from stamo.errors import CorpusFormatError, WorkspaceError, need
+from stamo.system.files import write_atomic
+from stamo.workspace.folder import Workspace, open_artifacts
+from stamo.workspace.label_files import export_labels, import_labels
+from stamo.workspace.labels import compare_labellers, describe_choice
 from stamo.workspace.wording import count_of
 
-
-class Form(StrEnum):
-    """How labels are written."""
-
-    label_studio = "label-studio"
-    jsonl = "jsonl"
-    csv = "csv"
+HOST = "127.0.0.1"
 
 
-WorkspacePath = Annotated[Path, Argument(metavar="WORKSPACE", help="Folder of the entity.")]
+Form = Literal["label-studio", "jsonl", "csv"]
+"""How labels are written."""
 File = Annotated[Path, Argument(metavar="FILE", help="File of labels.")]
-ENDINGS = {".csv": Form.csv, ".jsonl": Form.jsonl}
+ENDINGS: dict[str, Form] = {".csv": "csv", ".jsonl": "jsonl"}
 """What a file of labels is by its name; anything else is Label Studio's."""
 
 
+def label(
+    workspace: SpacePath,
+    terminal: bool = Option(False, "--terminal", help="Label here, by keys."),
+    who: Who = "",
+    kb: KbOption = None,
+    model: ModelOption = None,
+    port: int = Option(0, help="Port of the page; 0 takes a free one."),
+    browser: bool = Option(True, help="Open the page in a browser."),
+) -> None:
+    """Label candidate mentions, those first that teach most."""
+    opened = Workspace.open(workspace)
+    with Console(stderr=True).status("Opening the knowledge base and the model"):
+        artifacts = open_artifacts([opened], kb, model)
+    if terminal:
+        from stamo.workspace.terminal import label_in_terminal
+
+        console, labeller = Console(highlight=False), who or user_name()
+        label_in_terminal(
+            opened, artifacts.kb, artifacts.trained, console=console, labeller=labeller
+        )
+        show(None, [opened.status().next_step], as_json=False)
+        return
+    need("fastapi", "torch,serve", "The labelling page")
+    from stamo.cli.serve import listen, run
+    from stamo.service.app import create_app
+    from stamo.service.security import SecuritySettings
+
+    folder, security = opened.path.resolve(), SecuritySettings(HOST)
+    app = create_app(
+        artifacts.kb, artifacts.trained, opened.packs_dir, folder.parent, security=security
+    )
+    listener = listen(HOST, port)
+    asked = {"workspace": folder.name} | ({"who": who} if who else {})
+    address = f"http://{HOST}:{listener.getsockname()[1]}/label?{urlencode(asked)}"
+    show(None, [f"Label at {address}"], as_json=False)
+    if browser:
+        # The listener takes connections already; the page waits until the service answers.
+        threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
+    run(app, listener, security)
+
+
 def export(
-    workspace: WorkspacePath,
+    workspace: SpacePath,
     file: File,
     form: Form | None = Option(
         None, "--as", help="Label Studio's JSON, the whole log, or a table; by the file's ending."
     ),
-    everything: bool = Option(
-        False, "--all", help="Also documents without a label (Label Studio)."
-    ),
+    everything: bool = Option(False, "--all", help="Documents without a label, too."),
     as_json: AsJson = False,
 ) -> None:
     """Write the labels of a workspace to a file, or - for standard output."""
-    from stamo.system.files import write_atomic
-    from stamo.workspace.folder import Workspace
-    from stamo.workspace.label_files import export_labels
-
     opened = Workspace.open(workspace)
-    form = form or ENDINGS.get(file.suffix.lower(), Form.label_studio)
+    form = form or ENDINGS.get(file.suffix.lower(), "label-studio")
     with opened.read_labels() as store:
-        text = export_labels(store, form.value, opened.documents, everything=everything)
+        text = export_labels(store, form, opened.documents, everything=everything)
         n = len(store.current())
     if str(file) == "-":
         typer.echo(text, nl=False)
         return
     write_atomic(file, text.encode("utf-8"))
-    record = {"file": file, "format": form.value, "labels": n}
+    record = {"file": file, "format": form, "labels": n}
     show(record, [f"Wrote {count_of(n, 'label')} to {file}."], as_json=as_json)
 
 
 def import_(
-    workspace: WorkspacePath,
+    workspace: SpacePath,
     file: File,
-    form: Form | None = Option(
-        None, "--as", help="What the file is; told by its beginning if not."
-    ),
+    form: Form | None = Option(None, "--as", help="What it is; told by its beginning."),
     who: str = Option("import", help="Who labelled, where the file does not say."),
     as_json: AsJson = False,
 ) -> None:
     """Add the labels of a file to a workspace; a file that does not fit adds nothing."""
-    from stamo.workspace.folder import Workspace
-    from stamo.workspace.label_files import import_labels
-
     opened = Workspace.open(workspace)
     try:
         text = file.read_text(encoding="utf-8-sig")
@@ -82,7 +114,7 @@ def import_(
         raise WorkspaceError(f"{file} cannot be read as text; save it as UTF-8.") from error
     try:
         with opened.open_labels() as store:
-            now, kind = datetime.now(UTC), form.value if form else ""
+            now, kind = datetime.now(UTC), form or ""
             n = import_labels(store, text, opened.documents, labeller=who, at=now, form=kind)
     except CorpusFormatError as error:
         said = str(error).rstrip(".")
@@ -91,11 +123,8 @@ def import_(
     show(record, [f"Added {count_of(n, 'label event')} from {file}."], as_json=as_json)
 
 
-def agreement(workspace: WorkspacePath, as_json: AsJson = False) -> None:
+def agreement(workspace: SpacePath, as_json: AsJson = False) -> None:
     """Say how far labellers agree, and on which mentions they do not."""
-    from stamo.workspace.folder import Workspace
-    from stamo.workspace.labels import compare_labellers, describe_choice
-
     opened = Workspace.open(workspace)
     with opened.read_labels() as store:
         pairs, disputes = compare_labellers(store.current_by_labeller())

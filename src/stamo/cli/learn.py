@@ -1,11 +1,12 @@
-"""The commands learn and report, and what they show."""
+"""The commands learn, update and report, and what they show."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 from rich.console import Group, RenderableType
@@ -16,17 +17,21 @@ from rich.table import Table
 from rich.text import Text
 from typer import Option
 
-from stamo.cli import AsJson
-from stamo.cli.output import Console, bare_table, progress_view, show
-from stamo.cli.workspaces import Folders, KbOption, ModelOption, for_each, open_all
-from stamo.errors import SettingsError
+from stamo.cli import AsJson, Folders, KbOption, ModelOption, Sources, TextColumnOption
+from stamo.cli.output import Console, bare_table, progress_view, show, warn
+from stamo.cli.workspaces import NOTHING_KEPT, collect_all, collected_view, open_all
+from stamo.errors import SettingsError, StamoError, need
+from stamo.system.files import check_writable
+from stamo.workspace.collect import CollectSettings
+from stamo.workspace.folder import Artifacts, Workspace, open_artifacts, verify_unchanged
+from stamo.workspace.verdict import Verdict
 from stamo.workspace.wording import count_of, printable
 
 if TYPE_CHECKING:
-    from stamo.workspace.folder import Workspace
-    from stamo.workspace.learn import LearnedPack, OnProgress, SlotRecord
-    from stamo.workspace.report import Written
-    from stamo.workspace.verdict import Verdict
+    from stamo.workspace.learn import LearnedPack, LearnSettings, SlotRecord
+    from stamo.workspace.scored import PackChange
+
+_Result = TypeVar("_Result")
 
 N_SLOTS_SHOWN = 12
 """Slots in a table, the last ones."""
@@ -38,17 +43,32 @@ DECISION_STYLES = {
 }
 
 
+def for_each(
+    spaces: Sequence[Workspace], work: Callable[[Workspace], _Result]
+) -> list[tuple[Workspace, _Result]]:
+    """Do something for each workspace; one of many that fails says why and the others go on.
+
+    Raises:
+        StamoError: There is one workspace, and it fails.
+    """
+    done = []
+    for space in spaces:
+        try:
+            done.append((space, work(space)))
+        except StamoError as error:
+            if len(spaces) == 1:
+                raise
+            warn(f"{space.path}: {error}")
+    return done
+
+
 def learn(
     workspaces: Folders,
     method: str = Option("default", help="default, paper, or a variant of the paper."),
     slots: int | None = Option(None, help="Slots at most."),
     folds: int = Option(5, help="Parts for cross-validation; 0 for none."),
-    decision: str = Option(
-        "", help="even: link what is more probable than not; f1: for the best F1."
-    ),
-    encoder: str = Option(
-        "installed", help="A folder with a sentence encoder, installed, or none."
-    ),
+    decision: str = Option("", help="even: what is more probable than not; f1: best F1."),
+    encoder: str = Option("installed", help="Folder of an encoder, installed, or none."),
     strict: bool = Option(
         False,
         "--strict",
@@ -62,27 +82,36 @@ def learn(
 
     In Python: `stamo.learn_pack(workspace, kb, model)`.
     """
-    from stamo.workspace.folder import open_artifacts, verify_unchanged
-    from stamo.workspace.learn import LearnSettings, learn_pack
+    from stamo.workspace.learn import LearnSettings
 
     spaces = open_all(workspaces)
     artifacts = open_artifacts(spaces, kb, model)
-    settings = LearnSettings(
-        method=method,
-        n_slots=slots,
-        n_folds=folds,
-        encoder=None if encoder == "none" else encoder,
-        decision=decision,
-    )
-
-    def run(space: Workspace) -> LearnedPack:
-        with learn_view() as on_progress:
-            kb, trained = artifacts.kb, artifacts.trained
-            return learn_pack(space, kb, trained, settings, on_progress=on_progress)
-
-    learned = for_each(spaces, run)
+    chosen = None if encoder == "none" else encoder
+    settings = LearnSettings(method, slots, folds, chosen, decision)
+    learned = for_each(spaces, partial(_learn, artifacts=artifacts, settings=settings))
     fingerprints = verify_unchanged(spaces, artifacts)
-    records = [learned_record(space, outcome) for space, outcome in learned]
+    records = []
+    for space, outcome in learned:
+        used = next(r for r in reversed(outcome.records) if r.number <= outcome.used_slot)
+        rates = ("precision", "recall", "f1")  # of left-out labels
+        records.append(
+            {
+                "workspace": space.path,
+                "entity": space.entity.id,
+                "id": space.entity.external_id or None,
+                "pack": outcome.path,
+                "fingerprint": outcome.pack.fingerprint,
+                "labels": space.status().labels.n_labelled,
+                "slot": outcome.used_slot,
+                "share": used.share,
+                **{name: getattr(used.left_out, name, None) for name in rates},
+                "pile_helped": outcome.pile_helped,
+                "alarm": outcome.findings.alarm,
+                "doubtful": outcome.findings.doubtful,
+                "stale_labels": outcome.n_stale,
+                "verdict": outcome.verdict,
+            }
+        )
     show(records, _learned_view(learned, records, fingerprints), as_json=as_json)
     if len(learned) < len(spaces):
         raise typer.Exit(1)
@@ -90,22 +119,101 @@ def learn(
         raise typer.Exit(max(outcome.verdict.exit_code for _, outcome in learned))
 
 
+def _learn(space: Workspace, artifacts: Artifacts, settings: LearnSettings) -> LearnedPack:
+    """Learn a workspace and show how far that is; nothing of it stays."""
+    from stamo.workspace.learn import learn_pack
+
+    columns = (TextColumn("{task.description}"), BarColumn())
+    with progress_view(Console(stderr=True), "", *columns, total=1.0) as update:
+        return learn_pack(
+            space,
+            artifacts.kb,
+            artifacts.trained,
+            settings,
+            on_progress=lambda share, text: update(share, 1.0, description=text),
+        )
+
+
+def update(
+    workspaces: Folders,
+    source: Sources,
+    kb: KbOption = None,
+    model: ModelOption = None,
+    folds: int | None = Option(None, help="Parts for cross-validation; as before if not."),
+    text_column: TextColumnOption = "",
+    as_json: AsJson = False,
+) -> None:
+    """Add new documents to piles, learn again, and say what the packs decide otherwise."""
+    need("torch", "torch", "Learning")  # told before anything is collected
+    spaces = open_all(workspaces)
+    artifacts = open_artifacts(spaces, kb, model)
+    collected = collect_all(spaces, source, artifacts, CollectSettings(text_column=text_column))
+    n_new = {s.path: one.n_new for s, one in zip(spaces, collected, strict=True) if one.n_new}
+    changed = [space for space in spaces if space.path in n_new]
+    done = for_each(changed, partial(_learn_again, artifacts=artifacts, n_folds=folds))
+    records, view = [], list[RenderableType]([collected_view(spaces, collected)])
+    for space, (version, change, verdict) in done:
+        records.append(
+            {
+                "workspace": space.path,
+                "entity": space.entity.id,
+                "new_documents": n_new[space.path],
+                "version": version,
+                "change": change,
+                "verdict": verdict,
+            }
+        )
+        new = count_of(n_new[space.path], "new document")
+        view.append(f"{space.entity.id}: {new}, pack version {version}.")
+        if change is not None:
+            view.append(
+                f"  Of {count_of(change.n_mentions, 'mention')}, {change.n_after:,} mean it; by "
+                f"the former pack {change.n_before:,} ({change.n_gained:,} gained, "
+                f"{change.n_lost:,} lost)."
+            )
+            view += [f"  + {line}" for line in change.gained]
+            view += [f"  - {line}" for line in change.lost]
+            for alias, (before, after) in change.priors.items():
+                was = f"  P({space.entity.id} | {alias}): {before:.2f} before, {after:.2f} now"
+                view.append(was)
+        view.append(verdict_view(verdict))
+    show(records, view, as_json=as_json)
+    if not changed:
+        warn("Nothing new was kept: the packs stay as they are.")
+        raise typer.Exit(NOTHING_KEPT)
+    if len(done) < len(changed):
+        raise typer.Exit(1)
+
+
+def _learn_again(
+    space: Workspace, artifacts: Artifacts, n_folds: int | None
+) -> tuple[int, PackChange | None, Verdict]:
+    """Learn a workspace as the last time; return its version, what changed and the verdict."""
+    from stamo.workspace.learn import last_settings
+    from stamo.workspace.scored import compare_packs, load_comparable
+
+    kb, trained = artifacts.kb, artifacts.trained
+    settings = last_settings(space)
+    if n_folds is not None:
+        settings = replace(settings, n_folds=n_folds)
+    before = load_comparable(space.pack_path, kb, trained.fingerprint)
+    learned = _learn(space, artifacts, settings)
+    change = None if before is None else compare_packs(space, before, learned.pack, kb, trained)
+    return learned.version, change, learned.verdict
+
+
 def report(
     workspaces: Folders,
     reference: list[str] | None = Option(
-        None, "--reference", help="Documents to look for collisions in; the pile if none."
+        None, "--reference", help="Where to look for collisions; the pile if none."
     ),
-    out: Path | None = Option(
-        None, help="Where to write one report; report.html in the workspace if not given."
-    ),
+    out: Path | None = Option(None, help="File of one report; in the workspace if not."),
     kb: KbOption = None,
     model: ModelOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Write one HTML file for each entity about what was learned, and what it changes."""
-    from stamo.system.files import check_writable
-    from stamo.workspace.folder import open_artifacts
-    from stamo.workspace.report import write_report
+    from stamo.workspace.report import Written, write_report
 
     spaces = open_all(workspaces)
     if out is not None:
@@ -130,14 +238,6 @@ def report(
     show(records, view, as_json=as_json)
     if len(written) < len(spaces):
         raise typer.Exit(1)
-
-
-@contextmanager
-def learn_view(console: Console | None = None) -> Iterator[OnProgress]:
-    """Show how far learning is while it runs; nothing of it stays."""
-    columns = (TextColumn("{task.description}"), BarColumn())
-    with progress_view(console or Console(stderr=True), "", *columns, total=1.0) as update:
-        yield lambda share, text: update(share, 1.0, description=text)
 
 
 def slots_table(records: Sequence[SlotRecord]) -> Table:
@@ -168,20 +268,6 @@ def slots_table(records: Sequence[SlotRecord]) -> Table:
             *(f"{number:.2f}" for number in numbers),
         )
     return table
-
-
-def outcome_lines(outcome: LearnedPack) -> Iterator[Text]:
-    """Say what learning gave, and what to worry about."""
-    if outcome.n_stale:
-        one, many = "was left out: its mention is", "were left out: their mentions are"
-        text = f"{count_of(outcome.n_stale, 'label')} {one if outcome.n_stale == 1 else many} gone."
-        yield Text(text, style="yellow")
-    if not outcome.pile_helped:
-        text = "The unlabelled documents did not help: the pack holds what the labels alone say."
-        yield Text(text, style="yellow")
-    size = outcome.path.stat().st_size / 1000
-    slot = f"slot {outcome.used_slot}" if outcome.used_slot else "the labels alone"
-    yield Text(f"Wrote {outcome.path} ({size:.0f} kB, from {slot}).")
 
 
 def verdict_view(verdict: Verdict, name: str = "") -> Group:
@@ -220,30 +306,17 @@ def _learned_view(
         headings = ("Workspace", "Entity", ">Labels", ">Share", ">P", ">R", ">F1", "Verdict")
         yield bare_table(*headings, rows=rows, padding=(0, 2, 0, 0))
     for _, outcome in learned:
-        yield from outcome_lines(outcome)
+        if outcome.n_stale:
+            n = outcome.n_stale
+            gone = "was left out: its mention is" if n == 1 else "were left out: their mentions are"
+            yield Text(f"{count_of(n, 'label')} {gone} gone.", style="yellow")
+        if not outcome.pile_helped:
+            text = "The unlabelled documents did not help: the pack holds what the labels alone"
+            yield Text(f"{text} say.", style="yellow")
+        size = outcome.path.stat().st_size / 1000
+        slot = f"slot {outcome.used_slot}" if outcome.used_slot else "the labels alone"
+        yield Text(f"Wrote {outcome.path} ({size:.0f} kB, from {slot}).")
     kb, model = (fingerprints[name][:12] for name in ("kb", "model"))
     yield Text(f"Unchanged: knowledge base {kb}, model {model}.", style="dim")
     for space, outcome in learned:
         yield verdict_view(outcome.verdict, space.entity.id if len(learned) > 1 else "")
-
-
-def learned_record(workspace: Workspace, outcome: LearnedPack) -> dict[str, Any]:
-    """Return what learning gave, for programs; precision and recall are of left-out labels."""
-    record = next(r for r in reversed(outcome.records) if r.number <= outcome.used_slot)
-    rates = {name: getattr(record.left_out, name, None) for name in ("precision", "recall", "f1")}
-    return {
-        "workspace": workspace.path,
-        "entity": workspace.entity.id,
-        "id": workspace.entity.external_id or None,
-        "pack": outcome.path,
-        "fingerprint": outcome.pack.fingerprint,
-        "labels": outcome.findings.n_emerging + outcome.findings.n_other,
-        "slot": outcome.used_slot,
-        "share": record.share,
-        **rates,
-        "pile_helped": outcome.pile_helped,
-        "alarm": outcome.findings.alarm,
-        "doubtful": outcome.findings.doubtful,
-        "stale_labels": outcome.n_stale,
-        "verdict": outcome.verdict,
-    }

@@ -5,49 +5,23 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from typer import Argument, Option
 
-from stamo.cli import (
-    AsJson,
-    Engine,
-    EngineOption,
-    KbPath,
-    MasterOption,
-    TextColumnOption,
-    check_engine,
-    open_both,
-)
+from stamo.cli import AsJson, EngineOption, KbPath, MasterOption, TextColumnOption, open_both
+from stamo.corpus.reading import ReadChunk, read_chunks
 from stamo.errors import SettingsError
+from stamo.linking.detect import LinkerSettings, MentionChoice
+from stamo.linking.linker import Linker, map_batches, open_linker, pack_files
+from stamo.linking.output import write_links
+from stamo.models.store import is_model
 
 if TYPE_CHECKING:
-    from stamo.corpus.reading import ReadChunk
     from stamo.integrations.spark.jobs import LinkJob
-    from stamo.linking.linker import Linker
-
-
-class Mentions(StrEnum):
-    """Which mentions are linked."""
-
-    auto = "auto"
-    given = "given"
-    detect = "detect"
-
-
-class Output(StrEnum):
-    """How linked documents are written."""
-
-    auto = "auto"
-    text = "text"
-    jsonl = "jsonl"
-    csv = "csv"
-    nif = "nif"
-    html = "html"
-
 
 LeastLinkProbability = Annotated[
     float, Option("--link-probability", help="How often a name must be a link to be found.")
@@ -57,29 +31,21 @@ NPasses = Annotated[int, Option("--passes", help="1 links by prior alone, 2 by t
 
 def link(
     kb: KbPath,
-    files: list[Path] | None = Argument(
-        None,
+    files: list[Path] = Argument(
+        [],
         metavar="[MODEL] [FILES]...",
         help="A trained model (without one, prior and relatedness decide), then texts, JSON "
         "lines, tables, web pages, feeds, or folders; - or none for stdin.",
     ),
-    packs: list[Path] | None = Option(
-        None, "--with", help="An entity pack or a folder of packs; repeat it."
-    ),
+    packs: list[Path] = Option([], "--with", help="A pack or a folder of packs; repeat it."),
     jsonl: bool = Option(False, "--jsonl", help="Read stdin and all files as JSON lines."),
     text_column: TextColumnOption = "",
     threshold: float = Option(0.0, help="Leave mentions below this confidence unlinked (NIL)."),
-    explain: bool = Option(
-        False, "--explain", help="Say which words, neighbours and scores decided."
-    ),
-    all_candidates: bool = Option(
-        False, "--all-candidates", help="Write the candidates that did not win, too."
-    ),
-    mentions: Mentions = Option(
-        Mentions.auto, help="Link given mentions, detect them, or detect where none are."
-    ),
-    output: Output = Option(
-        Output.auto,
+    explain: bool = Option(False, "--explain", help="Say which words and scores decided."),
+    all_candidates: bool = Option(False, "--all-candidates", help="Write all candidates."),
+    mentions: MentionChoice = Option("auto", help="auto detects where none are given."),
+    output: Literal["auto", "text", "jsonl", "csv", "nif", "html"] = Option(
+        "auto",
         "--format",
         "--output",
         help="How to write; auto is coloured text in a terminal and JSON lines elsewhere.",
@@ -90,7 +56,7 @@ def link(
     workers: int = Option(1, min=1, help="Processes."),
     batch_size: int = Option(64, help="Documents linked together."),
     window: int = Option(100_000, help="Characters of a long text that are linked together."),
-    engine: EngineOption = Engine.embedded,
+    engine: EngineOption = "embedded",
     master: MasterOption = None,
     out: str | None = Option(None, help="Folder or address of Parquet that Spark writes."),
     overwrite: bool = Option(False, "--overwrite", help="Replace what is in --out."),
@@ -102,15 +68,9 @@ def link(
     ),
 ) -> None:
     """Link the mentions of texts to entities; bad documents become error records."""
-    from stamo.corpus.reading import read_chunks
-    from stamo.linking.detect import LinkerSettings
-    from stamo.linking.linker import open_linker
-    from stamo.linking.output import write_links
-    from stamo.models.store import is_model
-
     settings = LinkerSettings(
         threshold=threshold,
-        mentions=mentions.value,
+        mentions=mentions,
         n_passes=passes,
         explain=explain,
         batch_size=batch_size,
@@ -118,34 +78,40 @@ def link(
         link_probability=link_probability,
     )
     everything = all_candidates or explain
-    files = files or []
     model = files.pop(0) if files and is_model(files[0]) else None
     if model is None and files and str(files[0]) != "-" and not files[0].exists():
         raise SettingsError(  # else a misspelled model would not be used, without a word
             f"There is no file or folder {str(files[0])!r}; give the path of a model, or of "
             "documents to link."
         )
-    check_engine(engine, master=master, out=out, overwrite=overwrite, shared=shared)
-    if engine is Engine.spark:
+    if engine == "spark":
         from stamo.integrations.spark.jobs import LinkJob
-        from stamo.linking.linker import pack_files
 
         if model is None:
             raise SettingsError("Spark links with a model; give its file after the knowledge base.")
-        used = tuple(pack_files(packs or ()))
+        if out is None or not files:
+            raise SettingsError(
+                "Spark reads FILES and writes a folder; name both, with --out FOLDER."
+            )
+        used = tuple(pack_files(packs))
         job = LinkJob(kb, model, used, settings, everything, jsonl, text_column)
         n_linked, n_failed = _link_on_spark(job, files, out, master, overwrite, shared)
     else:
+        only_spark = {"master": master, "out": out, "overwrite": overwrite or None}
+        for name, value in (only_spark | {"shared": shared}).items():
+            if value is not None:
+                raise SettingsError(
+                    f"--{name} goes with --engine spark; add that, or leave it out."
+                )
         sources = read_chunks(files or ["-"], window, json_lines=jsonl, text_column=text_column)
-        linker = open_linker(kb, model, packs or [], settings)
-        form = Output.jsonl if as_json else output
-        if form is Output.text or (form is Output.auto and sys.stdout.isatty()):
+        linker = open_linker(kb, model, packs, settings)
+        if output == "auto" or as_json:
+            output = "text" if sys.stdout.isatty() and not as_json else "jsonl"
+        if output == "text":
             n_linked, n_failed = _write_text(linker, sources, workers)
         else:
-            name = "jsonl" if form is Output.auto else form.value
-            stdout = sys.stdout.buffer
             n_linked, n_failed = write_links(
-                linker, sources, stdout, name, workers, all_candidates=everything
+                linker, sources, sys.stdout.buffer, output, workers, all_candidates=everything
             )
     if n_failed:
         from stamo.cli.output import warn  # with rich, which a command that writes lines spares
@@ -158,18 +124,15 @@ def link(
 def _link_on_spark(
     job: LinkJob,
     files: list[Path],
-    out: str | None,
+    out: str,
     master: str | None,
     overwrite: bool,
     shared: bool | None,
 ) -> tuple[int, int]:
     """Link files on Spark; return how many documents were linked and how many failed."""
     from stamo.cli.output import Console, progress_view
-    from stamo.integrations.spark.jobs import link_on_spark
-    from stamo.integrations.spark.session import spark_session
+    from stamo.integrations.spark.jobs import link_on_spark, spark_session
 
-    if out is None or not files:
-        raise SettingsError("Spark reads FILES and writes a folder; name both, with --out FOLDER.")
     # A path has lost one of the two slashes of an address.
     sources = [re.sub(r"^([a-z][a-z0-9+.-]+):/(?!/)", r"\1://", str(file)) for file in files]
     console = Console(stderr=True, highlight=False)
@@ -186,7 +149,6 @@ def _link_on_spark(
 
 def _write_text(linker: Linker, sources: Iterator[ReadChunk], n_workers: int) -> tuple[int, int]:
     from stamo.cli.output import Console
-    from stamo.linking.linker import map_batches
     from stamo.linking.render import legend, render_document
 
     console = Console(highlight=False, soft_wrap=True)
@@ -203,17 +165,13 @@ def _write_text(linker: Linker, sources: Iterator[ReadChunk], n_workers: int) ->
 def evaluate(
     kb: KbPath,
     model: Path | None = Argument(
-        None, metavar="[MODEL]", help="Trained model; without it, prior and relatedness."
+        None, metavar="[MODEL]", help="Trained model; prior and relatedness if none."
     ),
     held_out: bool = Option(False, "--held-out", help="Measure on the KB's held-out articles."),
-    folds: int = Option(
-        0, help="Train anew in this many folds, to measure on all held-out articles."
-    ),
-    zelda: list[Path] | None = Option(None, help="Measure on a file in ZELDA's format; repeat it."),
-    nif: list[Path] | None = Option(None, help="Measure on a file in GERBIL's format; repeat it."),
-    threshold: float = Option(
-        0.0, help="Leave mentions below this confidence unlinked, end to end."
-    ),
+    folds: int = Option(0, help="Train anew in folds, to measure on all held-out articles."),
+    zelda: list[Path] = Option([], help="Measure on a file in ZELDA's format; repeat it."),
+    nif: list[Path] = Option([], help="Measure on a file in GERBIL's format; repeat it."),
+    threshold: float = Option(0.0, help="Leave mentions below this confidence unlinked."),
     link_probability: LeastLinkProbability = 0.1,
     passes: NPasses = 2,
     samples: int = Option(1000, help="Bootstrap samples for the intervals."),
@@ -226,18 +184,13 @@ def evaluate(
     from stamo.evaluation.gold import evaluate_gold, read_nif, read_zelda
     from stamo.evaluation.held_out import evaluate_held_out
     from stamo.evaluation.tables import gold_tables, held_out_tables, save_reliability
-    from stamo.linking.detect import LinkerSettings
 
     if not held_out and not folds and not zelda and not nif:
         raise SettingsError(
             "There is nothing to measure on; give --held-out, --folds N, --zelda or --nif FILE."
         )
     base, trained = open_both(kb, model)
-    settings = LinkerSettings(
-        threshold=threshold,
-        n_passes=passes,
-        link_probability=link_probability,
-    )
+    settings = LinkerSettings(threshold, n_passes=passes, link_probability=link_probability)
     report = None
     if folds:
         title = "Training and linking, fold by fold"
@@ -247,11 +200,10 @@ def evaluate(
             )
     elif held_out:
         report = evaluate_held_out(base, trained, n_samples=samples)
+    measure = partial(evaluate_gold, base, trained, settings=settings, n_samples=samples)
     gold = {
-        name: evaluate_gold(base, trained, paths, settings=settings, n_samples=samples, read=read)
-        if paths
-        else []
-        for name, paths, read in (("zelda", zelda, read_zelda), ("nif", nif, read_nif))
+        "zelda": measure(zelda, read=read_zelda) if zelda else [],
+        "nif": measure(nif, read=read_nif) if nif else [],
     }
     if figure is not None and report is not None:
         save_reliability(report.confidence, figure)

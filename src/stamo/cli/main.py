@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import typer
 from typer import Option
+from typer.core import TyperCommand, TyperGroup
 
 from stamo import __version__
 from stamo.errors import MissingExtraError, StamoError
@@ -27,15 +28,15 @@ COMMANDS = {
     "train": ("build", "Train a linking model on the held-out articles of a knowledge base."),
     "info": ("build", "Tell what a knowledge base holds and how ambiguous its names are."),
     "show": ("build", "Show what a name may mean, and the names and neighbours of an entity."),
-    "world": ("world", "Write an invented encyclopaedia, later documents, and the answers."),
+    "world": ("demo", "Write an invented encyclopaedia, later documents, and the answers."),
     "link": ("link", "Link the mentions of texts to entities; bad documents become error records."),
     "evaluate": ("link", "Measure a model on held-out articles and documents with gold entities."),
     "discover": ("discover", "Find entities that the knowledge base does not know."),
     "new": ("workspaces", "Start the workspace of an emerging entity, or those of a table."),
     "status": ("workspaces", "Say where workspaces stand and what comes next."),
     "collect": ("workspaces", "Collect documents that mention the entities' names."),
-    "update": ("workspaces", "Add new documents to piles, learn again, and say what changed."),
-    "label": ("label", "Label candidate mentions, those first that teach most."),
+    "update": ("learn", "Add new documents to piles, learn again, and say what changed."),
+    "label": ("labels", "Label candidate mentions, those first that teach most."),
     "learn": ("learn", "Learn entities from labels and piles; write packs, say if they are fit."),
     "report": ("learn", "Write one HTML file for each entity about what was learned."),
     "serve": ("serve", "Serve linking, packs, labelling and learning over HTTP, with pages."),
@@ -60,55 +61,39 @@ EXTRAS = {
     "pyspark": "spark",
 }
 """The packages that come with an extra, and which."""
-
-
-class _App(typer.Typer):
-    """An application whose help speaks of texts and numbers, not of the types of Python."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return _in_words(typer.main.get_command(self))(*args, **kwargs)
-
-
-TYPES = {
-    **{"str": "text", "Path": "path", "int": "number", "float": "number"},
+WORDS = {
+    **{"str": "text", "Path": "path", "int": "number", "float": "number", "bool": ""},
     **{"int range": "number", "float range": "number"},
 }
-"""What help calls the values of options."""
+"""What help calls the values of options; a flag takes none."""
 
 
-def _in_words(command: Any) -> Any:
-    """Change how a command and those below it show what each option takes; a flag takes nothing."""
-    for part in command.params:
-        if getattr(part, "is_flag", False):
-            part.metavar = ""
-        elif part.param_type_name == "argument":
-            part.display_type = lambda ctx: ""  # its name and its help say it
-            part.get_usage_pieces = partial(_usage, part)
-        elif hasattr(part, "display_type"):
-            part.display_type = partial(_shown_type, part.display_type)
-    make_help = command.get_help_option
+class _InWords:
+    """Help that speaks of texts and numbers, not of the types of Python."""
 
-    def help_option(context: Any) -> Any:
-        option = make_help(context)
-        if option is not None:
-            option.metavar = ""
-        return option
-
-    command.get_help_option = help_option
-    for part in getattr(command, "commands", {}).values():
-        _in_words(part)
-    return command
+    def format_help(self: Any, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        for option in self.get_params(ctx):
+            kind = option.display_type(ctx).strip("<>").removeprefix("list[").removesuffix("]")
+            word = WORDS.get(kind, kind)
+            if option.param_type_name == "argument":  # its name and its help say it
+                word, name = "", option.metavar
+                usage = name if option.required or "[" in name else f"[{name}]"
+                option.get_usage_pieces = partial(_shown, [usage])
+            option.display_type = partial(_shown, f"<{word}>" if word else "")
+        super().format_help(ctx, formatter)  # type: ignore[misc]
 
 
-def _usage(argument: Any, ctx: Any) -> list[str]:
-    name = argument.metavar or argument.name.upper()
-    return [name if argument.required or "[" in name else f"[{name}]"]
+class _Command(_InWords, TyperCommand):
+    """A command."""
 
 
-def _shown_type(show: Callable[..., str], ctx: Any) -> str:
-    """Return `<path>` for a path, also where several may be given."""
-    label = show(ctx).strip("<>").removeprefix("list[").removesuffix("]")
-    return f"<{TYPES.get(label, label)}>"
+class _Group(_InWords, TyperGroup):
+    """A group of commands."""
+
+
+def _shown(what: Any, ctx: Any) -> Any:
+    return what
 
 
 def modules_for(arguments: Sequence[str]) -> list[str]:
@@ -122,8 +107,9 @@ def create_app(modules: Iterable[str] | None = None) -> typer.Typer:
 
     Of no module, it shows help: every command with its line, and nothing is loaded for it.
     """
-    app = _App(
+    app = typer.Typer(
         name="stamo",
+        cls=_Group,
         no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
@@ -145,9 +131,11 @@ def create_app(modules: Iterable[str] | None = None) -> typer.Typer:
         if wanted is None or module in wanted:
             part = getattr(importlib.import_module(f"stamo.cli.{module}"), name)
             if isinstance(part, typer.Typer):
-                app.add_typer(part, name=name, short_help=about)
+                for command in part.registered_commands:
+                    command.cls = _Command
+                app.add_typer(part, name=name, cls=_Group, short_help=about)
             else:
-                app.command(name, short_help=about)(part)
+                app.command(name, short_help=about, cls=_Command)(part)
         elif not wanted:
             app.command(name, short_help=about)(lambda: None)
     return app
@@ -156,9 +144,20 @@ def create_app(modules: Iterable[str] | None = None) -> typer.Typer:
 def main(make_app: Callable[[], typer.Typer] | None = None) -> None:
     """Run one command; turn our errors and the system's into one line on stderr and exit code 1."""
     signal.signal(signal.SIGTERM, _terminate)
-    _write_anything()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # What a terminal cannot show is shown as its escape, and ends no command.
+            stream.reconfigure(errors="backslashreplace")
     try:
-        _run(make_app or (lambda: create_app(modules_for(sys.argv[1:]))))
+        app = create_app(modules_for(sys.argv[1:])) if make_app is None else make_app()
+        try:
+            app()
+        except SystemExit as end:
+            if end.code == INTERRUPTED:  # the parser has caught it and said nothing
+                raise KeyboardInterrupt from end
+            # What is still buffered is written here, where a full disk is told in one line.
+            sys.stdout.flush()
+            raise
     except StamoError as error:
         _end(str(error))
     except ModuleNotFoundError as error:
@@ -175,40 +174,12 @@ def main(make_app: Callable[[], typer.Typer] | None = None) -> None:
         from stamo.system.files import explain_os_error
 
         _end(explain_os_error(error))
-    except KeyboardInterrupt as stop:
-        go_on = " ".join(map(str, stop.args))
-        sentence = "stamo: stopped on request; nothing half-written was left behind."
-        typer.echo(f"{sentence} {go_on}".rstrip(), err=True)
+    except KeyboardInterrupt:
+        typer.echo("stamo: stopped on request; nothing half-written was left behind.", err=True)
         # An interrupt that passed through `exec`, as of a dataclass, leaves a note by which Python
         # would end itself with a signal and not with our code; the next one takes it back.
         exec("")
         sys.exit(INTERRUPTED)
-
-
-def _run(make_app: Callable[[], typer.Typer]) -> None:
-    try:
-        make_app()()
-    except SystemExit as end:
-        if end.code == INTERRUPTED:  # the parser has caught it and said nothing
-            raise KeyboardInterrupt(*_said_with(end)) from end
-        # What is still buffered is written here, where a full disk is told in one line.
-        sys.stdout.flush()
-        raise
-
-
-def _said_with(end: BaseException) -> tuple[object, ...]:
-    """Return what the interrupt behind an end of the program came with."""
-    cause: BaseException | None = end
-    while cause is not None and not isinstance(cause, KeyboardInterrupt):
-        cause = cause.__cause__ or cause.__context__
-    return cause.args if cause is not None else ()
-
-
-def _write_anything() -> None:
-    """Let a terminal that cannot show a character get its escape, and no command end by it."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
 
 
 def _end(sentence: str) -> NoReturn:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import rich.console
@@ -108,21 +109,21 @@ def progress_view(
         )
 
 
-def rich_table(*headings: str, **style: Any) -> Table:
-    """Make a table; a heading that begins with ">" stands over numbers, on the right."""
+def rich_table(*headings: str, rows: Iterable[Iterable[object]] = (), **style: Any) -> Table:
+    """Make a table; a heading that begins with ">" stands over numbers, on the right.
+
+    What stands in its rows is no markup.
+    """
     table = Table(title_justify="left", **style)
     for heading in headings:
         table.add_column(heading.lstrip(">"), justify="right" if heading[:1] == ">" else "left")
-    return table
-
-
-def bare_table(*headings: str, rows: Iterable[Iterable[object]] = (), **style: Any) -> Table:
-    """Make a table without lines; what stands in its rows is no markup."""
-    plain = {"box": None, "padding": (0, 2), "header_style": "dim"}
-    table = rich_table(*headings, **plain | style)
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
     return table
+
+
+bare_table = partial(rich_table, box=None, padding=(0, 2), header_style="dim")
+"""A table without lines."""
 
 
 def named_values(rows: Iterable[tuple[str, str]]) -> Table:

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from rich.text import Text
 from typer import Argument, Option
 
-from stamo.cli import AsJson
+from stamo.cli import AsJson, SpacePath
 from stamo.cli.output import bare_table, command_group, named_values, show
 from stamo.cli.workspaces import entity_record
-
-if TYPE_CHECKING:
-    from stamo.packs.folder import PackEntry
-    from stamo.packs.pack import EntityPack
+from stamo.kb.base import KnowledgeBase
+from stamo.packs.folder import PackEntry, PackFolder
+from stamo.packs.pack import EntityPack, read_bytes
+from stamo.workspace.folder import Workspace
 
 Packs = Annotated[Path, Argument(metavar="PACKS", help="Folder of packs.")]
 PackPath = Annotated[Path, Argument(metavar="PACK", help="File of a pack.")]
 PackKey = Annotated[str, Argument(metavar="KEY", help="Key of a pack, as `list` shows it.")]
-SpacePath = Annotated[
-    Path, Argument(metavar="WORKSPACE", help="Workspace that the pack was learned in.")
-]
 
 
 def _pack_record(pack: EntityPack) -> dict[str, Any]:
@@ -43,8 +40,6 @@ def _entry_record(entry: PackEntry) -> dict[str, Any]:
 
 def list_packs(packs: Packs, as_json: AsJson = False) -> None:
     """List the packs of a folder; damaged ones with what is wrong."""
-    from stamo.packs.folder import PackFolder
-
     entries = PackFolder.existing(packs).entries()
     rows: list[tuple[object, ...]] = []
     for entry in entries:
@@ -65,8 +60,6 @@ def inspect(pack: PackPath, as_json: AsJson = False) -> None:
 
     In Python: `stamo.EntityPack.load(pack)`.
     """
-    from stamo.packs.pack import EntityPack
-
     loaded = EntityPack.load(pack)
     entity = loaded.entity
     order = sorted(zip(loaded.relatedness.tolist(), loaded.titles, strict=True), reverse=True)
@@ -90,34 +83,24 @@ def inspect(pack: PackPath, as_json: AsJson = False) -> None:
 
 def add(packs: Packs, pack: PackPath, as_json: AsJson = False) -> None:
     """Put a pack into a folder."""
-    _put(packs, pack, replace=False, as_json=as_json)
+    entry = PackFolder(packs).add(read_bytes(pack))
+    show(_entry_record(entry), [str(entry.path)], as_json=as_json)
 
 
 def replace(packs: Packs, pack: PackPath, as_json: AsJson = False) -> None:
     """Put a pack into a folder in place of the entity's former one."""
-    _put(packs, pack, replace=True, as_json=as_json)
-
-
-def _put(packs: Path, pack: Path, *, replace: bool, as_json: bool) -> None:
-    from stamo.packs.folder import PackFolder
-    from stamo.packs.pack import read_bytes
-
-    entry = PackFolder(packs).add(read_bytes(pack), replace=replace)
+    entry = PackFolder(packs).add(read_bytes(pack), replace=True)
     show(_entry_record(entry), [str(entry.path)], as_json=as_json)
 
 
 def remove(packs: Packs, key: PackKey, as_json: AsJson = False) -> None:
     """Take a pack out of a folder; nothing else changes."""
-    from stamo.packs.folder import PackFolder
-
     PackFolder.existing(packs).remove(key)
     show({"removed": key}, [f"Removed {key}."], as_json=as_json)
 
 
 def versions(workspace: SpacePath, as_json: AsJson = False) -> None:
     """List the versions of a workspace's pack: each one that was learned."""
-    from stamo.workspace.folder import Workspace
-
     found = Workspace.open(workspace).pack_versions()
     rows = [
         (
@@ -140,8 +123,6 @@ def rollback(
     as_json: AsJson = False,
 ) -> None:
     """Make an earlier version of a workspace's pack the current one."""
-    from stamo.workspace.folder import Workspace
-
     space = Workspace.open(workspace)
     pack = space.restore_pack(version)
     record = {"path": space.pack_path, "version": version} | _pack_record(pack)
@@ -152,14 +133,10 @@ def graduate(
     pack: PackPath,
     kb: Path = Argument(..., metavar="KB", help="A later knowledge base."),
     title: str | None = Option(None, help="The entity's title there; the pack's name by default."),
-    learned_with: Path | None = Option(
-        None, "--learned-with", help="The knowledge base of the pack."
-    ),
+    learned_with: Path | None = Option(None, "--learned-with", help="The one of the pack."),
     as_json: AsJson = False,
 ) -> None:
     """Compare what was learned with a later knowledge base that knows the entity."""
-    from stamo.kb.base import KnowledgeBase
-    from stamo.packs.pack import EntityPack
     from stamo.workspace.scored import compare_with_kb
 
     former = None if learned_with is None else KnowledgeBase.open(learned_with)

@@ -28,9 +28,7 @@ MAX_CONNECTIONS = 200
 def serve(
     kb: KbPath,
     model: ModelPath,
-    packs: Path | None = Option(
-        None, help="Folder of the packs to link with; packs, made when the first one comes."
-    ),
+    packs: Path | None = Option(None, help="Folder of the packs to link with; packs if not."),
     workspaces: Path = Option(Path(), help="Folder that holds the workspaces."),
     found: Path | None = Option(None, help="Folder of `stamo discover`: its proposals are shown."),
     host: str = Option("127.0.0.1", help="Address to listen on."),
@@ -41,12 +39,8 @@ def serve(
         help="Needed for changes, and for all else when the address is not this machine's; "
         "made up then.",
     ),
-    allowed_host: list[str] | None = Option(
-        None, help="Another name that browsers use; repeat it."
-    ),
-    public_read: bool = Option(
-        False, "--public-read", help="Let everybody read and link without the token."
-    ),
+    allowed_host: list[str] | None = Option(None, help="A name that browsers use; repeat it."),
+    public_read: bool = Option(False, "--public-read", help="Read and link without the token."),
 ) -> None:
     """Serve linking, packs, labelling and learning over HTTP, with pages for people."""
     need("torch", "torch", "The service")

@@ -1,16 +1,16 @@
-"""The commands new, status, collect and update; and which workspaces a command is meant for."""
+"""The commands new, status and collect; and which workspaces a command is meant for."""
 
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Any
 
 import typer
+from rich.console import RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -19,43 +19,33 @@ from typer import Argument, Option
 
 from stamo.cli import (
     AsJson,
-    Engine,
     EngineOption,
+    Folders,
+    KbOption,
     MasterOption,
+    ModelOption,
+    Sources,
     TextColumnOption,
-    check_engine,
+    Who,
     start_engine,
 )
 from stamo.cli.output import Console, bare_table, named_values, progress_view, show, warn
+from stamo.corpus.reading import ReadFiles, read_documents, read_files
 from stamo.corpus.types import MAX_DESCRIPTION, EmergingEntity
-from stamo.errors import CorpusFormatError, SettingsError, StamoError, need
+from stamo.errors import CorpusFormatError, SettingsError, StamoError
+from stamo.kb.base import KnowledgeBase
+from stamo.workspace import collect as collecting
+from stamo.workspace.entities import (
+    create_workspaces,
+    name_warnings,
+    pile_warnings,
+    read_entity_list,
+)
+from stamo.workspace.folder import Artifacts, Workspace, open_artifacts, workspace_folders
 from stamo.workspace.wording import count_of, printable
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from stamo.corpus.reading import ReadFiles
-    from stamo.workspace.collect import Collected, CollectSettings, OnCollect
-    from stamo.workspace.folder import Artifacts, Workspace
-    from stamo.workspace.scored import PackChange
-    from stamo.workspace.verdict import Verdict
-
-_Result = TypeVar("_Result")
 
 NOTHING_KEPT = 3
 """The exit code of a command that ran to its end and found nothing to keep."""
-GO_ON = "The same command without --fresh goes on where it stopped."
-
-Folders = Annotated[
-    list[Path],
-    Argument(metavar="WORKSPACE...", help="Folders of new entities, or a folder of them."),
-]
-KbOption = Annotated[
-    Path | None, Option("--kb", help="Knowledge base; that of collecting by default.")
-]
-ModelOption = Annotated[
-    Path | None, Option("--model", help="Linking model; that of collecting by default.")
-]
 
 
 def open_all(paths: Sequence[Path]) -> list[Workspace]:
@@ -64,8 +54,6 @@ def open_all(paths: Sequence[Path]) -> list[Workspace]:
     Raises:
         WorkspaceError: One is missing or damaged.
     """
-    from stamo.workspace.folder import Workspace, workspace_folders
-
     opened: list[Workspace] = []
     for path in paths:
         is_one = (path / "entity.json").exists()
@@ -78,25 +66,6 @@ def open_all(paths: Sequence[Path]) -> list[Workspace]:
         if len(opened) == n_before:
             opened.append(Workspace.open(path))
     return opened
-
-
-def for_each(
-    spaces: Sequence[Workspace], work: Callable[[Workspace], _Result]
-) -> list[tuple[Workspace, _Result]]:
-    """Do something for each workspace; one of many that fails says why and the others go on.
-
-    Raises:
-        StamoError: There is one workspace, and it fails.
-    """
-    done = []
-    for space in spaces:
-        try:
-            done.append((space, work(space)))
-        except StamoError as error:
-            if len(spaces) == 1:
-                raise
-            warn(f"{space.path}: {error}")
-    return done
 
 
 def user_name() -> str:
@@ -116,33 +85,27 @@ def entity_record(entity: EmergingEntity) -> dict[str, Any]:
 
 def new(
     workspace: Path | None = Argument(
-        None, metavar="WORKSPACE", help="Folder of the new entity; with --from, of all of them."
+        None, metavar="WORKSPACE", help="Its folder; with --from, of all."
     ),
     name: str | None = Argument(None, metavar="NAME", help="What the entity is called."),
     alias: list[str] | None = Option(
-        None, help="A name that texts use, at most ten; NAME itself is one if it fits."
+        None, help="A name that texts use; NAME itself is one if it fits."
     ),
-    description: str = Option(
-        "", help="What it is in a sentence, or @FILE that says it: strong where labels are few."
-    ),
+    description: str = Option("", help="What it is in a sentence, or @FILE that says it."),
     id: str = Option("", "--id", help="Its id elsewhere, such as Q29584."),
     type: str = Option("", "--type", help="What kind of thing it is."),
     url: str = Option("", "--url", help="A page about it."),
     table: Path | None = Option(
-        None, "--from", help="CSV with name, aliases (a|b), description, id, type, url, folder."
+        None, "--from", help="CSV: name, aliases (a|b), description, id, type, url, folder."
     ),
     kb: Path | None = Option(None, "--kb", help="Look the names up in this knowledge base."),
-    who: str = Option("", help="Who starts it."),
+    who: Who = "",
     as_json: AsJson = False,
 ) -> None:
     """Start the workspace of an emerging entity, or those of a table.
 
     In Python: `stamo.Workspace.create(path, entity, created_by=who, at=now)`.
     """
-    from stamo.kb.base import KnowledgeBase
-    from stamo.workspace.entities import create_workspaces, name_warnings, read_entity_list
-    from stamo.workspace.folder import Workspace
-
     by, at, said = who or user_name(), datetime.now(UTC), ""
     base = None if kb is None else KnowledgeBase.open(kb)  # before anything is made
     if table is not None:
@@ -150,33 +113,38 @@ def new(
             raise SettingsError("A table with --from names the entities itself; give the folder.")
         entities = read_entity_list(table)
         made, old = create_workspaces(workspace or Path(), entities, created_by=by, at=at)
-        spaces, n_there = [*made, *old], len(old)
-        said = count_of(len(made), "new workspace")
-        there = f", {n_there} {'was' if n_there == 1 else 'were'} there already"
-        said += f"{there if n_there else ''}."
+        spaces = [*made, *old]
+        there = f", {len(old)} {'was' if len(old) == 1 else 'were'} there already" if old else ""
+        said = f"{count_of(len(made), 'new workspace')}{there}."
     else:
         if workspace is None or name is None:
             raise SettingsError("Give the folder and the name: stamo new WORKSPACE NAME.")
+        if description.startswith("@"):
+            document = next(iter(read_documents([description[1:]])), None)
+            if document is None:
+                raise CorpusFormatError(
+                    f"{description[1:]!r} holds no text about the entity; give another file."
+                )
+            description = " ".join(document.text.split())[:MAX_DESCRIPTION]
         entity = EmergingEntity.named(
             name,
             alias or (),
-            description=_description(description),
+            description=" ".join(description.split()),
             external_id=id,
             type=type,
             url=url,
         )
         spaces = [Workspace.create(workspace, entity, created_by=by, at=at)]
-    known = [[] if base is None else name_warnings(space.entity, base) for space in spaces]
+    warnings = [[] if base is None else name_warnings(space.entity, base) for space in spaces]
     view: list[RenderableType] = [_status_table(spaces, is_one=table is None)]
     view += [said] if said else []
-    show(list(map(_record, spaces, known)), view, as_json=as_json)
-    if not as_json:
-        _warn(spaces, known)
+    show(list(map(_record, spaces, warnings)), view, as_json=as_json)
+    _warn(spaces, warnings)
 
 
 def status(
     workspaces: list[Path] | None = Argument(
-        None, metavar="[WORKSPACE]...", help="Workspaces, or folders of them; here."
+        None, metavar="[WORKSPACE]...", help="Workspaces, or folders of them."
     ),
     as_json: AsJson = False,
 ) -> None:
@@ -192,16 +160,14 @@ def status(
 
 def collect(
     workspaces: Folders,
-    source: list[str] | None = Option(
-        None, "--from", help="Texts, JSON lines, HTML, WARC, folders, or - for stdin."
-    ),
+    source: Sources = [],  # noqa: B006
     kb: KbOption = None,
     model: ModelOption = None,
     fresh: bool = Option(False, "--fresh", help="Forget what was collected."),
     casefold: bool = Option(False, "--casefold", help="Find aliases in any case."),
     most: int | None = Option(None, min=1, help="Stop after this many kept documents of each."),
     text_column: TextColumnOption = "",
-    engine: EngineOption = Engine.embedded,
+    engine: EngineOption = "embedded",
     master: MasterOption = None,
     as_json: AsJson = False,
 ) -> None:
@@ -209,93 +175,48 @@ def collect(
 
     All workspaces are fed in one pass over the documents.
     """
-    from stamo.integrations.spark.jobs import spark_reader
-    from stamo.workspace.collect import CollectSettings
-    from stamo.workspace.folder import open_artifacts
-
     spaces = open_all(workspaces)
-    settings = CollectSettings(casefold=casefold, max_documents=most, text_column=text_column)
-    check_engine(engine, master=master)
-    try:
-        with start_engine(engine, master, spark_reader) as reader:
-            artifacts = open_artifacts(spaces, kb, model)
-            collected, warnings = _collect_all(
-                spaces, source or [], artifacts, settings, fresh=fresh, reader=reader
-            )
-    except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(GO_ON) from stop
+    settings = collecting.CollectSettings(casefold, most, text_column)
+    with start_engine(engine, master) as spark:
+        read = read_files
+        if spark is not None:
+            from stamo.integrations.spark.jobs import spark_reader
+
+            read = spark_reader(spark)
+        artifacts = open_artifacts(spaces, kb, model)
+        try:
+            collected = collect_all(spaces, source, artifacts, settings, fresh=fresh, read=read)
+        except KeyboardInterrupt:
+            warn("The same command without --fresh goes on where it stopped.")
+            raise
+    warnings = [
+        name_warnings(space.entity, artifacts.kb) + pile_warnings(space.entity, one)
+        for space, one in zip(spaces, collected, strict=True)
+    ]
     records = [
         _record(space, lines) | {"collected": one}
         for space, lines, one in zip(spaces, warnings, collected, strict=True)
     ]
-    show(records, [_collected_view(spaces, collected)], as_json=as_json)
-    if not as_json:
-        _warn(spaces, warnings)
-        show(None, [spaces[0].status().next_step] if len(spaces) == 1 else [], as_json=False)
+    next_step = [spaces[0].status().next_step] if len(spaces) == 1 else []
+    show(records, [collected_view(spaces, collected), *next_step], as_json=as_json)
+    _warn(spaces, warnings)
     if not any(one.n_kept for one in collected):
         raise typer.Exit(NOTHING_KEPT)
 
 
-def update(
-    workspaces: Folders,
-    source: list[str] = Option(..., "--from", help="New documents, as `collect` takes them."),
-    kb: KbOption = None,
-    model: ModelOption = None,
-    folds: int | None = Option(
-        None, help="Parts for cross-validation, 0 for none; as before if not."
-    ),
-    text_column: TextColumnOption = "",
-    as_json: AsJson = False,
-) -> None:
-    """Add new documents to piles, learn again, and say what the packs decide otherwise."""
-    need("torch", "torch", "Learning")  # told before anything is collected
-    from stamo.workspace.collect import CollectSettings
-    from stamo.workspace.folder import open_artifacts
-
-    spaces = open_all(workspaces)
-    artifacts = open_artifacts(spaces, kb, model)
-    taken = CollectSettings(text_column=text_column)
-    collected, _ = _collect_all(spaces, source, artifacts, taken)
-    n_new = {s.path: one.n_new for s, one in zip(spaces, collected, strict=True) if one.n_new}
-    changed = [space for space in spaces if space.path in n_new]
-    done = for_each(changed, lambda space: _learn_again(space, artifacts, folds))
-    records = [
-        {
-            "workspace": space.path,
-            "entity": space.entity.id,
-            "new_documents": n_new[space.path],
-            "version": version,
-            "change": change,
-            "verdict": verdict,
-        }
-        for space, (version, change, verdict) in done
-    ]
-    show(records, _update_view(spaces, collected, done, n_new), as_json=as_json)
-    if not changed:
-        warn("Nothing new was kept: the packs stay as they are.")
-        raise typer.Exit(NOTHING_KEPT)
-    if len(done) < len(changed):
-        raise typer.Exit(1)
-
-
-def _collect_all(
+def collect_all(
     spaces: Sequence[Workspace],
     sources: Sequence[str],
     artifacts: Artifacts,
-    settings: CollectSettings,
+    settings: collecting.CollectSettings,
     *,
     fresh: bool = False,
-    reader: ReadFiles | None = None,
-) -> tuple[list[Collected], list[list[str]]]:
-    """Collect for workspaces, with a bar; return what was collected and what to worry about."""
-    from stamo.corpus.reading import read_files
-    from stamo.workspace.collect import collect as collect_documents
-    from stamo.workspace.entities import name_warnings, pile_warnings
-
+    read: ReadFiles = read_files,
+) -> list[collecting.Collected]:
+    """Collect for workspaces, with a bar."""
     title = spaces[0].entity.id if len(spaces) == 1 else f"{len(spaces)} entities"
-    warnings = [name_warnings(space.entity, artifacts.kb) for space in spaces]
-    with collect_view(Console(stderr=True), f"Collecting {title}") as on_progress:
-        collected = collect_documents(
+    with collect_view(f"Collecting {title}") as on_progress:
+        return collecting.collect(
             spaces,
             sources,
             artifacts.kb,
@@ -303,43 +224,9 @@ def _collect_all(
             settings,
             origin=artifacts.origin,
             fresh=fresh,
-            read=reader or read_files,
+            read=read,
             on_progress=on_progress,
         )
-    for lines, space, one in zip(warnings, spaces, collected, strict=True):
-        lines += pile_warnings(space.entity, one)
-    return collected, warnings
-
-
-def _learn_again(
-    space: Workspace, artifacts: Artifacts, n_folds: int | None
-) -> tuple[int, PackChange | None, Verdict]:
-    """Learn a workspace as the last time; return its version, what changed and the verdict."""
-    from stamo.cli.learn import learn_view
-    from stamo.workspace.learn import last_settings, learn_pack
-    from stamo.workspace.scored import compare_packs, load_comparable
-
-    kb, trained = artifacts.kb, artifacts.trained
-    settings = last_settings(space)
-    if n_folds is not None:
-        settings = replace(settings, n_folds=n_folds)
-    before = load_comparable(space.pack_path, kb, trained.fingerprint)
-    with learn_view() as on_progress:
-        learned = learn_pack(space, kb, trained, settings, on_progress=on_progress)
-    change = None if before is None else compare_packs(space, before, learned.pack, kb, trained)
-    return learned.version, change, learned.verdict
-
-
-def _description(text: str) -> str:
-    """Return a description, or the beginning of the file or web page that it names."""
-    if not text.startswith("@"):
-        return " ".join(text.split())
-    from stamo.corpus.reading import read_documents
-
-    document = next(iter(read_documents([text[1:]])), None)
-    if document is None:
-        raise CorpusFormatError(f"{text[1:]!r} holds no text about the entity; give another file.")
-    return " ".join(document.text.split())[:MAX_DESCRIPTION]
 
 
 # What is shown
@@ -403,7 +290,7 @@ def _status_table(spaces: Sequence[Workspace], *, is_one: bool) -> Table:
 
 
 @contextmanager
-def collect_view(console: Console, title: str) -> Iterator[OnCollect]:
+def collect_view(title: str) -> Iterator[collecting.OnCollect]:
     """Show how far collecting is, while it runs."""
     columns = (
         TextColumn("{task.description}"),
@@ -412,11 +299,12 @@ def collect_view(console: Console, title: str) -> Iterator[OnCollect]:
         TimeRemainingColumn(),
         TextColumn("{task.fields[kept]:,} kept of {task.fields[read]:,}"),
     )
+    console = Console(stderr=True)
     with progress_view(console, escape(title), *columns, total=1.0, kept=0, read=0) as update:
         yield lambda reached: update(reached.share, kept=reached.n_kept, read=reached.n_read)
 
 
-def collected_table(collected: Collected) -> Table:
+def collected_table(collected: collecting.Collected) -> Table:
     """Show what was kept, and why the rest was not."""
     kept = f"kept, with {count_of(collected.n_mentions, 'candidate mention')}"
     rows: list[tuple[object, ...]] = [(Text(f"{collected.n_kept:,}", style="bold"), kept)]
@@ -430,42 +318,16 @@ def collected_table(collected: Collected) -> Table:
     return bare_table(">", "", rows=rows, show_header=False)
 
 
-def _collected_view(spaces: Sequence[Workspace], collected: Sequence[Collected]) -> Table:
-    from stamo.workspace.collect import COPY
-
+def collected_view(spaces: Sequence[Workspace], collected: Sequence[collecting.Collected]) -> Table:
+    """Show what was kept: of one workspace and why the rest was not, or of many, one a line."""
     if len(spaces) == 1:
         return collected_table(collected[0])
     rows = []
     for space, one in zip(spaces, collected, strict=True):
-        counts = (one.n_kept, one.n_new, one.n_mentions, one.skipped.get(COPY, 0))
+        counts = (one.n_kept, one.n_new, one.n_mentions, one.skipped.get(collecting.COPY, 0))
         rows.append((space.path, space.entity.id, *(f"{n:,}" for n in counts)))
     headings = ("Workspace", "Entity", ">Kept", ">New", ">Mentions", ">Copies")
     return bare_table(*headings, rows=rows, padding=(0, 2, 0, 0))
-
-
-def _update_view(
-    spaces: Sequence[Workspace],
-    collected: Sequence[Collected],
-    done: Sequence[tuple[Workspace, tuple[int, PackChange | None, Verdict]]],
-    n_new: dict[Path, int],
-) -> Iterator[RenderableType]:
-    from stamo.cli.learn import verdict_view
-
-    yield _collected_view(spaces, collected)
-    for space, (version, change, verdict) in done:
-        new = count_of(n_new[space.path], "new document")
-        yield f"{space.entity.id}: {new}, pack version {version}."
-        if change is not None:
-            yield (
-                f"  Of {count_of(change.n_mentions, 'mention')}, {change.n_after:,} mean it; by "
-                f"the former pack {change.n_before:,} ({change.n_gained:,} gained, "
-                f"{change.n_lost:,} lost)."
-            )
-            yield from (f"  + {line}" for line in change.gained)
-            yield from (f"  - {line}" for line in change.lost)
-            for alias, (before, after) in change.priors.items():
-                yield f"  P({space.entity.id} | {alias}): {before:.2f} before, {after:.2f} now"
-        yield verdict_view(verdict)
 
 
 def _warn(spaces: Sequence[Workspace], warnings: Sequence[Sequence[str]]) -> None:

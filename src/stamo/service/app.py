@@ -154,16 +154,12 @@ def _add_metrics(app: FastAPI, service: Service) -> None:
 
 
 def _add_pages(app: FastAPI) -> None:
-    for route, file in PAGES.items():
-        app.get(route, include_in_schema=False, response_class=FileResponse)(_page(STATIC / file))
+    def page(request: Request) -> FileResponse:
+        return FileResponse(STATIC / PAGES[request.url.path], media_type=_HTML)
+
+    for route in PAGES:
+        app.get(route, include_in_schema=False)(page)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     # Only its files are used: a list of routes to read and try, without any other site.
     assets = StaticFiles(packages=[("fastapi_offline", "static")])
     app.mount("/assets", assets, name="assets")
-
-
-def _page(path: Path) -> Any:
-    async def page() -> FileResponse:
-        return FileResponse(path, media_type=_HTML)
-
-    return page

@@ -12,17 +12,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 
-from stamo.discovery.proposals import FoundFolder, Proposal
 from stamo.errors import StamoError, UnknownEntityError, WorkspaceError
-from stamo.kb.base import KnowledgeBase
-from stamo.models.store import TrainedModel
 from stamo.system.files import explain_os_error
-from stamo.workspace.collect import CollectProgress
-from stamo.workspace.folder import Workspace
-from stamo.workspace.learn import OnProgress, last_settings, learn_pack
-from stamo.workspace.report import write_report
+from stamo.workspace.learn import OnProgress
 
 logger = logging.getLogger(__name__)
 
@@ -125,63 +118,17 @@ class Jobs:
             on_progress(0.0, "starting")
             self._note(key, "done", 1.0, work(on_progress))
         except JobStoppedError:
-            return
-        except StamoError as error:
-            message = str(error)
-        except OSError as error:
-            message = explain_os_error(error)
-        except Exception:
-            logger.exception("The job on %r failed", self._jobs[key].workspace)
+            pass
+        except Exception as error:
             message = "It failed; the server's log says why."
-        else:
-            return
-        self._note(key, "failed", self._jobs[key].progress, message)
+            if isinstance(error, StamoError):
+                message = str(error)
+            elif isinstance(error, OSError):
+                message = explain_os_error(error)
+            else:
+                logger.exception("The job on %r failed", self._jobs[key].workspace)
+            self._note(key, "failed", self._jobs[key].progress, message)
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def learn_entity(
-    workspace: Workspace, kb: KnowledgeBase, trained: TrainedModel, on_progress: OnProgress
-) -> str:
-    """Learn a workspace as the last time, and write its report."""
-    learned = learn_pack(workspace, kb, trained, last_settings(workspace), on_progress=on_progress)
-    on_progress(0.95, "Writing the report")
-    write_report(workspace, kb, trained)
-    return f"Learned. {learned.verdict.sentence}"
-
-
-def accept_proposal(
-    folder: FoundFolder,
-    proposal: Proposal,
-    path: Path,
-    kb: KnowledgeBase,
-    trained: TrainedModel,
-    who: str,
-    take_labels: bool,
-    on_progress: OnProgress,
-) -> str:
-    """Make the workspace of a proposal, with its documents."""
-
-    def show(progress: CollectProgress) -> None:
-        line = f"{progress.n_read:,} documents read, {progress.n_kept:,} kept"
-        on_progress(progress.share, line)
-
-    on_progress(0.0, "Opening the documents")
-    now = datetime.now(UTC)
-    from stamo.discovery.discover import accept
-
-    done = accept(
-        folder,
-        proposal,
-        path,
-        kb,
-        trained,
-        by=who,
-        at=now,
-        take_labels=take_labels,
-        on_progress=show,
-    )
-    verb, n = "kept" if take_labels else "suggested", done.collected.n_kept
-    return f"Accepted: {n:,} documents, {len(done.suggested)} labels {verb}. Label some more."

@@ -9,18 +9,19 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse
 
 from stamo import __version__
 from stamo import errors as wrong
+from stamo.discovery.discover import accept
 from stamo.discovery.proposals import FoundFolder, Proposal, ProposalKind
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel
 from stamo.packs.folder import PackEntry, PackFolder
 from stamo.service import schemas
-from stamo.service.jobs import Job, Jobs, accept_proposal, learn_entity
+from stamo.service.jobs import Job, Jobs
 from stamo.service.linking import Limits, LinkPool, PackLinker, annotate_nif, check_size
 from stamo.service.schemas import ShortText
 from stamo.service.security import REPORT_POLICY, SecuritySettings
@@ -28,7 +29,8 @@ from stamo.workspace import desk as labelling
 from stamo.workspace.desk import MissingWorkspaceError, list_labels
 from stamo.workspace.folder import REPORT, Workspace
 from stamo.workspace.labels import compare_labellers
-from stamo.workspace.report import with_links
+from stamo.workspace.learn import OnProgress, last_settings, learn_pack
+from stamo.workspace.report import with_links, write_report
 from stamo.workspace.verdict import Decision, judge, read_summary
 
 logger = logging.getLogger(__name__)
@@ -131,7 +133,7 @@ def status(service: The) -> schemas.StatusOut:
 
 
 @router.post("/api/link", tags=["linking"])
-async def link(service: The, body: Annotated[schemas.LinkIn, Body()]) -> schemas.LinkOut:
+async def link(service: The, body: schemas.LinkIn) -> schemas.LinkOut:
     """Link the mentions of a text to entities."""
     try:
         body.text.encode()
@@ -188,17 +190,13 @@ def _usable(service: Service, key: str) -> PackEntry:
 
 
 @router.post("/api/packs", tags=["packs"], status_code=201, openapi_extra=_PACK_BODY)
-async def add_pack(
-    service: The, request: Request, replace: Annotated[bool, Query()] = False
-) -> schemas.PackOut:
+async def add_pack(service: The, request: Request, replace: bool = False) -> schemas.PackOut:
     """Add a pack; its file is the body of the request."""
     return await run_in_threadpool(service.add_pack, await request.body(), replace=replace)
 
 
 @router.post("/api/packs/of/{name}", tags=["packs"], status_code=201)
-def use_learned(
-    service: The, name: str, anyway: Annotated[bool, Query()] = False
-) -> schemas.PackOut:
+def use_learned(service: The, name: str, anyway: bool = False) -> schemas.PackOut:
     """Link with the pack that a workspace learned last, instead of an earlier one of it.
 
     One that is not fit to be used is refused, unless it is wanted anyway.
@@ -271,18 +269,14 @@ def show_progress(service: The, name: str) -> labelling.LabellingProgress:
 
 
 @router.post(f"{SPACE}/next", tags=["workspaces"])
-def next_mention(
-    service: The, name: str, body: Annotated[schemas.NextIn, Body()]
-) -> schemas.NextOut:
+def next_mention(service: The, name: str, body: schemas.NextIn) -> schemas.NextOut:
     """Keep the next mention for this client; the model's guess stays hidden."""
     desk = service.desks.open(name)
     return schemas.NextOut(question=desk.next(body.client), progress=desk.progress())
 
 
 @router.post(f"{SPACE}/labels", tags=["workspaces"], status_code=201)
-def add_label(
-    service: The, name: str, body: Annotated[schemas.LabelIn, Body()]
-) -> schemas.LabelOut:
+def add_label(service: The, name: str, body: schemas.LabelIn) -> schemas.LabelOut:
     """Keep a label, "none of these" or a skip; then tell what the model would have said."""
     desk, key = service.desks.open(name), (body.document, body.mention)
     guess = desk.decide(key, body.choice, who=body.who, client=body.client, change=body.change)
@@ -290,7 +284,7 @@ def add_label(
 
 
 @router.post(f"{SPACE}/undo", tags=["workspaces"])
-def undo(service: The, name: str, body: Annotated[schemas.UndoIn, Body()]) -> schemas.NextOut:
+def undo(service: The, name: str, body: schemas.UndoIn) -> schemas.NextOut:
     """Take back this person's last decision and return its mention."""
     if service.desks.open(name).undo(who=body.who, client=body.client) is None:
         raise wrong.WorkspaceError(f"{body.who!r} has no label here to take back.")
@@ -363,9 +357,17 @@ def report(service: The, name: str) -> HTMLResponse:
 
 @router.post(f"{SPACE}/learn", tags=["jobs"], status_code=202)
 def learn(service: The, name: str) -> Job:
-    """Start learning an entity in the background."""
-    workspace = service.desks.workspace(name)
-    return service.jobs.submit(name, partial(learn_entity, workspace, service.kb, service.trained))
+    """Start learning an entity in the background, as the last time; its report is written too."""
+    workspace, kb, trained = service.desks.workspace(name), service.kb, service.trained
+
+    def work(on_progress: OnProgress) -> str:
+        settings = last_settings(workspace)
+        learned = learn_pack(workspace, kb, trained, settings, on_progress=on_progress)
+        on_progress(0.95, "Writing the report")
+        write_report(workspace, kb, trained)
+        return f"Learned. {learned.verdict.sentence}"
+
+    return service.jobs.submit(name, work)
 
 
 @router.get("/api/jobs", tags=["jobs"])
@@ -405,7 +407,7 @@ def show_found(service: The, key: str) -> Proposal:
 
 
 @router.post("/api/found/{key}/accept", tags=["found"], status_code=202)
-def accept_found(service: The, key: str, body: Annotated[schemas.AcceptIn, Body()]) -> Job:
+def accept_found(service: The, key: str, body: schemas.AcceptIn) -> Job:
     """Make a workspace with its documents in the background; nothing is linked to it yet."""
     proposal, path = service.found.with_id(key), service.desks.root / body.workspace
     if proposal.decision != "open" or key in service.jobs.accepting():
@@ -414,13 +416,30 @@ def accept_found(service: The, key: str, body: Annotated[schemas.AcceptIn, Body(
     if path.exists():
         said = f"{body.workspace!r} is in use; give the workspace another name."
         raise wrong.WorkspaceError(said)
-    parts = (service.found, proposal, path, service.kb, service.trained)
-    work = partial(accept_proposal, *parts, body.who, body.labels)
+
+    def work(on_progress: OnProgress) -> str:
+        on_progress(0.0, "Opening the documents")
+        done = accept(
+            service.found,
+            proposal,
+            path,
+            service.kb,
+            service.trained,
+            by=body.who,
+            at=datetime.now(UTC),
+            take_labels=body.labels,
+            on_progress=lambda at: on_progress(
+                at.share, f"{at.n_read:,} documents read, {at.n_kept:,} kept"
+            ),
+        )
+        verb, n = "kept" if body.labels else "suggested", done.collected.n_kept
+        return f"Accepted: {n:,} documents, {len(done.suggested)} labels {verb}. Label some more."
+
     return service.jobs.submit(body.workspace, work, proposal=key)
 
 
 @router.post("/api/found/{key}/reject", tags=["found"], status_code=204)
-def reject_found(service: The, key: str, body: Annotated[schemas.RejectIn, Body()]) -> None:
+def reject_found(service: The, key: str, body: schemas.RejectIn) -> None:
     """Leave a proposal out from now on."""
     proposal = service.found.with_id(key)
     service.found.decide(proposal, "rejected", by=body.who, at=datetime.now(UTC))

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from stamo.build.build import BuildSettings, build_knowledge_base
-from stamo.integrations.spark.session import SparkWorkers
+from stamo.integrations.spark.jobs import SparkWorkers
 from stamo_lab.world import WorldSettings, generate_world
 
 pytestmark = pytest.mark.slow

@@ -12,9 +12,8 @@ from typer.testing import CliRunner
 from stamo.cli.main import create_app
 from stamo.corpus.reading import list_files, read_chunks
 from stamo.errors import SettingsError, WorkerError
-from stamo.integrations.spark.jobs import LinkJob, link_on_spark, task_bytes
+from stamo.integrations.spark.jobs import LinkJob, SparkWorkers, link_on_spark, task_bytes
 from stamo.integrations.spark.pieces import PIECE_BYTES, bundle, plan_pieces
-from stamo.integrations.spark.session import SparkWorkers
 from stamo.linking.linker import Linker
 
 pytestmark = pytest.mark.slow
@@ -114,7 +113,7 @@ def test_addresses_are_read_and_the_knowledge_base_is_shipped(
 
 def test_interrupted_run_goes_on(spark, sources, job, expected, tmp_path, monkeypatch):
     """A rerun keeps the parts that are whole, removes half-written ones, and adds the rest."""
-    monkeypatch.setattr("stamo.integrations.spark.session.TASKS_PER_CORE", 1)
+    monkeypatch.setattr("stamo.integrations.spark.jobs.TASKS_PER_CORE", 1)
     out = tmp_path / "out"
 
     def stop(done, total):
