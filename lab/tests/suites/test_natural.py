@@ -8,10 +8,8 @@ from typer.testing import CliRunner
 
 from lab.tests.suites import small
 from lab.tests.test_facc1 import FILLER, annotate, trec, write
-from stamo.errors import SuiteError
 from stamo_lab.cli.main import create_app
 from stamo_lab.suites.encode import SuiteData, load_problem
-from stamo_lab.suites.natural import NaturalSettings, make_natural
 from stamo_lab.suites.store import open_suite
 from tests.corpus import archives
 
@@ -78,14 +76,6 @@ def test_priors_leave_their_own_document_out(data):
 def _counts(kb, surface):
     found = kb.candidates(surface)
     return found.ids, found.counts
-
-
-def test_impossible_criteria_are_an_error(tmp_path):
-    """The message says what to widen."""
-    with pytest.raises(SuiteError, match="widen"):
-        make_natural(
-            small.kb(), tmp_path / "none", NaturalSettings(frequency=(10**6, 10**7)), n_workers=1
-        )
 
 
 def test_command_reads_the_paper_s_own_formats(tmp_path):

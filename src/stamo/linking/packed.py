@@ -20,8 +20,9 @@ from stamo.features.encoder import encoder_for
 from stamo.features.mentions import UNKNOWN, FlatCorpus, Surroundings
 from stamo.features.pile import Pile, TextEncoder, candidate_rows, prepare_pile
 from stamo.kb.base import KnowledgeBase
+from stamo.linking.detect import LinkerSettings
 from stamo.linking.forms import CapitalNames, find_alias_forms
-from stamo.linking.results import NO_PACK, Contribution, MentionColumns, PackReasons, Reason
+from stamo.linking.results import Contribution, MentionColumns, PackReasons, Reason
 from stamo.linking.texts import Located
 from stamo.models.correction import (
     PARTS,
@@ -223,9 +224,7 @@ class PackedEntities:
         columns: MentionColumns,
         batch: Located,
         texts: Sequence[str],
-        threshold: float,
-        *,
-        explain: bool = False,
+        settings: LinkerSettings,
     ) -> MentionColumns:
         """Decide again on the mentions of a batch that may mean the entity of a pack.
 
@@ -236,8 +235,7 @@ class PackedEntities:
             columns: The mentions as they are linked without packs.
             batch: The same mentions, flattened.
             texts: The documents of the batch.
-            threshold: A mention whose best candidate has a lower confidence is not linked.
-            explain: Say why.
+            settings: How to link.
         """
         form_of = str if self._forms is None else self._forms.name_of
         if self._spellings.isdisjoint(map(form_of, columns.surfaces)):
@@ -294,9 +292,9 @@ class PackedEntities:
         is_chosen = wins | (is_old & (confidence[:, 0] >= rest * none))
         linked, sure = columns.linked.copy(), columns.sure.astype(np.float64)
         sure[rows] = np.where(is_chosen, confidence[:, 0], 0.0)
-        is_linked = is_chosen & (sure[rows] >= threshold)
+        is_linked = is_chosen & (sure[rows] >= settings.threshold)
         linked[rows] = np.where(is_linked, candidates[:, 0], UNKNOWN)
-        without = np.full_like(linked, NO_PACK)
+        without = columns.without.copy()
         without[rows] = columns.linked[rows]
         # Room for the packs behind the candidates of every mention, then theirs in their order.
         wider, ranking = ((0, 0), (0, new.shape[1])), columns.ranking
@@ -311,7 +309,7 @@ class PackedEntities:
             values[rows] = np.take_along_axis(own, ranked, axis=1)
             scores_and_priors.append(values)
         reasons: dict[int, PackReasons] = {}
-        if explain:
+        if settings.explain:
             first: list[int] = np.array(used)[order[:, 0]].tolist()
             number = rows - np.searchsorted(batch.documents, batch.documents[rows])
             for row, i, j, k in zip(
