@@ -19,7 +19,7 @@ from stamo.features.base import encode_features
 from stamo.features.mentions import UNKNOWN, EncodedMentions, Lexicon, encode, surface_candidates
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detect import LinkerSettings, MentionDetector
-from stamo.linking.names import NameFormFinder, known_names, mix_surfaces
+from stamo.linking.names import MAX_REMEMBERED, known_names, mix_surfaces, name_forms
 from stamo.linking.results import (
     NO_PACK,
     LinkedDocument,
@@ -113,8 +113,8 @@ class Linker:
         self.encoding = replace(trained.encoding, n_candidates=MAX_CANDIDATES)
         self.window = settings.window
         """Characters that are linked together."""
-        self.forms = NameFormFinder(kb)
-        """Finds other forms of given names."""
+        self.forms = Remembered(partial(name_forms, kb), MAX_REMEMBERED)
+        """Other forms of given names; the same names come in batch after batch."""
 
     @property
     def failed(self) -> frozenset[str]:
@@ -265,17 +265,25 @@ class Linker:
         fixed = frozenset(extras if counting is None else ())
         if n_given:
             aliases[:n_given] = kb.alias_ids(names[:n_given])
-        related = self.forms.of(names[:n_given], fixed)
+        related = {
+            i: self.forms[name] for i, name in enumerate(names[:n_given]) if name not in fixed
+        }
         begin, end = np.concatenate(starts), np.concatenate(ends)
         numbers, name_of, mixed = mix_surfaces(
             kb, names, aliases, joined.document_of(begin), numbers, related, fixed
         )
         order = np.argsort(begin, kind="stable")
-        begin, end = begin[order], end[order]
         table = tuple(map(names.__getitem__, name_of.tolist()))
-        corpus = flatten_joined(joined, begin, end, numbers[order], table, self.words)
-        corpus, owner = replace(corpus, aliases=aliases[name_of], mixed=mixed), corpus.documents
-        return Located(owner, joined.local(owner, begin), joined.local(owner, end), corpus)
+        return flatten_joined(
+            joined,
+            begin[order],
+            end[order],
+            numbers[order],
+            table,
+            self.words,
+            aliases=aliases[name_of],
+            mixed=mixed,
+        )
 
     def rank(self, located: Located, is_scored: Bools | None = None) -> Ranking:
         """Rank the candidates of located mentions, pass by pass.
