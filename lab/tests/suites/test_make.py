@@ -74,7 +74,7 @@ def test_a_suite_that_cannot_be_made_changes_nothing(tmp_path):
     with pytest.raises(SuiteError, match="exists already"):
         make_conflated(small.kb(), [], small.levels()[0].path, [small.SMALL])
     with pytest.raises(SuiteError, match="larger corpus"):
-        make_conflated(small.kb(), [], tmp_path / "none", [small.SMALL], n_workers=1)
+        make_conflated(small.kb(), [], tmp_path / "none", [small.SMALL])
     assert not list(tmp_path.iterdir())
 
 

@@ -105,7 +105,7 @@ def test_command_reads_the_paper_s_own_formats(tmp_path):
     out = tmp_path / "suite"
     line = (
         f"suite make facc1 --kb {kb.path} --corpus {warc} --annotations {annotations} "
-        f"--freebase-keys {keys} --out {out} --frequency 5 100 --least-documents 10 --workers 1"
+        f"--freebase-keys {keys} --out {out} --frequency 5 100 --least-documents 10"
     )
     done = CliRunner().invoke(app, [*line.split(), "--json"])
     assert done.exit_code == 0, (done.output, done.exception)

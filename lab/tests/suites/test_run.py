@@ -223,7 +223,7 @@ def test_commands_make_run_and_report(models, tmp_path, monkeypatch):
     runner = CliRunner()
     kb = str(small.kb().path)
     suites, results = str(tmp_path / "suites"), str(tmp_path / "results")
-    make = f"make conflated --kb {kb} --corpus {small.pile_path()} --out {suites} --workers 1"
+    make = f"make conflated --kb {kb} --corpus {small.pile_path()} --out {suites}"
     run = (
         f"run {suites} --kb {kb} --out {results} --methods estimation --models deeped --seeds 1 "
         "--labels 8 --split all --workers 1"
