@@ -32,8 +32,6 @@ from stamo.discovery.propose import (
     Past,
     about_line,
     doubt_meaning,
-    kinds_of_thing,
-    repeated_frame,
 )
 from stamo.linking.texts import join_texts
 from tests.discovery.test_names import sighting
@@ -150,43 +148,6 @@ def test_the_year_of_a_knowledge_base_is_that_of_its_articles(world_kb):
 def test_the_line_comes_from_a_sentence_that_defines(window, expected, world_kb):
     """A sentence with "is a", then an apposition, then nothing."""
     assert about_line("Zweb", [sighting("Zweb", "a", window=window)], world_kb) == expected
-
-
-@pytest.mark.parametrize(
-    ("windows", "expected"),
-    [
-        (["Zweb is an old wooden bridge over a river."], ("bridge",)),
-        (
-            ["they saw Zweb, a small bridge, and went", "the Zweb, a castle of"],
-            ("bridge", "castle"),
-        ),
-        (["they went to Zweb yesterday", "and saw Zweb yesterday"], ()),
-    ],
-)
-def test_the_type_is_what_the_text_calls_it(windows, expected, world_kb, monkeypatch):
-    """From definitions and appositions; a verb beside the name is no type."""
-    monkeypatch.setattr("stamo.discovery.propose._says", lambda word, *_: len(word) > 3)
-    seen = [sighting("Zweb", str(i), window=window) for i, window in enumerate(windows)]
-    assert kinds_of_thing("Zweb", seen, world_kb) == expected
-
-
-@pytest.mark.parametrize(
-    ("windows", "expected"),
-    [
-        # a template: the same four words and signs on one side
-        (["Twin towns of it, Zweb cities, one", "Twin towns of it, Zweb places of"], 1.0),
-        # a piece of a longer name
-        (["by the Forum on Zweb today", "The Forum on Zweb said", "they like Zweb"], 2 / 3),
-        (["Zweb and World Cities", "an odd Zweb and World view"], 1.0),
-        # brackets after the full name say what it means
-        (["Zero Web Union (Zweb) said", "Zero Web Union (Zweb) came"], 0.0),
-        (["they saw Zweb there", "we went with Zweb home"], 0.0),
-        (['in "Zweb" (2013) he', 'then "Zweb" (2013) she'], 0.0),
-    ],
-)
-def test_the_same_words_around_a_name_are_told(windows, expected):
-    """The share of the contexts that have them."""
-    assert repeated_frame(contexts(*windows)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

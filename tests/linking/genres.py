@@ -114,24 +114,19 @@ def genre_kb() -> KnowledgeBase:
     return KnowledgeBase.open(build_knowledge_base(path, path.with_suffix(""), settings).path)
 
 
-def measure(linker: Linker, documents: Iterable[str]) -> tuple[float, float, float, list[str]]:
-    """Return the shares of names found and linked right, of words taken for names, and faults."""
-    n, n_found, n_right, n_words, n_taken, faults = 0, 0, 0, 0, 0, []
+def faults(linker: Linker, documents: Iterable[str]) -> list[str]:
+    """Return the names that are missed or linked wrongly, and the words taken for names."""
+    wrong = []
     for document in documents:
         text, names, others = unmark(document)
         found = {(m.start, m.end): m.entity for m in linker.link(text)}
-        for (start, end), title in names.items():
-            (entity,) = linker.kb.entity_ids([title])
-            if entity < 0:
-                continue
-            n += 1
-            n_found += (start, end) in found
-            right = found.get((start, end)) == linker.kb.title(int(entity))
-            n_right += right
-            faults += [] if right else [f"{text[start:end]}: {title}"]
-        n_words += len(others)
+        known = linker.kb.entity_ids(list(names.values()))
+        wrong += [
+            f"{text[slice(*span)]}: {title}"
+            for (span, title), entity in zip(names.items(), known.tolist(), strict=True)
+            if entity >= 0 and found.get(span) != linker.kb.title(entity)
+        ]
         for start, end in others:
-            taken = any(a < end and start < b for a, b in found)
-            n_taken += taken
-            faults += [f"{text[start:end]}: no name"] if taken else []
-    return n_found / n, n_right / n, n_taken / max(n_words, 1), faults
+            if any(a < end and start < b for a, b in found):
+                wrong.append(f"{text[start:end]}: no name")
+    return wrong

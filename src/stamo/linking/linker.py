@@ -208,7 +208,9 @@ class Linker:
                 ranking=ranking,
                 without=np.full(len(best), NO_PACK, np.int32),
                 kb=self.kb,
-                score_names=score_names(self.trained.model, ranking.leads.shape[1]),
+                score_names=score_names(self.trained.model, ranking.leads.shape[1])
+                if self.settings.explain
+                else (),
             )
             if self._packed is not None:
                 columns = self._packed.decide(columns, located, texts, self.settings)
