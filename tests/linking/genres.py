@@ -5,16 +5,13 @@ there. A small wiki of the same titles stands for an English encyclopaedia.
 """
 
 import re
-import tempfile
 from collections.abc import Iterable
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
-from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker
-from tests.linking.small import write_dump
+from tests.linking.small import build_wiki, folder
 
 NEWS = (
     "WASHINGTON, March 3 - President [[George W. Bush]] met [[Tony Blair]] at the [[White House]] "
@@ -96,11 +93,6 @@ def titles() -> list[str]:
 
 
 @cache
-def _folder() -> tempfile.TemporaryDirectory:
-    return tempfile.TemporaryDirectory(prefix="stamo-genres-")
-
-
-@cache
 def genre_kb() -> KnowledgeBase:
     """Build a wiki in which every article links its own title, its other names and the next."""
     all_titles = titles()
@@ -109,9 +101,7 @@ def genre_kb() -> KnowledgeBase:
     for title, other in pairwise([*all_titles, all_titles[0]]):
         names = "".join(f"[[{title}|{name}]] is a name. " for name in OTHER_NAMES.get(title, ()))
         pages[title] = f"[[{title}]] stands here beside [[{other}]]. {names}{words}"
-    path = write_dump(Path(_folder().name) / "genres.xml", pages)
-    settings = BuildSettings(dimensions=8, held_out=0.0, workers=1)
-    return KnowledgeBase.open(build_knowledge_base(path, path.with_suffix(""), settings).path)
+    return build_wiki(folder("genres"), "en", pages, dimensions=8)
 
 
 def faults(linker: Linker, documents: Iterable[str]) -> list[str]:

@@ -5,16 +5,12 @@ A name in a sentence is marked as a link; what is inside the brackets is the spa
 """
 
 import re
-import tempfile
-from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 
-from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detect import MentionDetector
 from stamo.linking.texts import join_texts
-from tests.linking.small import write_dump
+from tests.linking.small import build_wiki, folder
 
 WIKIS = {
     "ko": {
@@ -192,27 +188,9 @@ def unmark(sentence: str) -> tuple[str, set[Span]]:
 
 
 @cache
-def _folder() -> tempfile.TemporaryDirectory:
-    return tempfile.TemporaryDirectory(prefix="stamo-languages-")
-
-
-@cache
 def wiki_kb(language: str) -> KnowledgeBase:
     """Build the wiki of a language."""
-    return build_wiki(Path(_folder().name), language, WIKIS[language])
-
-
-def build_wiki(
-    folder: Path, language: str, pages: Mapping[str, str], *, dimensions: int = 0
-) -> KnowledgeBase:
-    """Build a wiki in a language."""
-    path = write_dump(folder / f"{language}.xml", pages)
-    text = path.read_text(encoding="utf-8")
-    path.write_text(
-        text.replace("<mediawiki>", f'<mediawiki xml:lang="{language}">'), encoding="utf-8"
-    )
-    settings = BuildSettings(dimensions=dimensions, held_out=0.0, workers=1)
-    return KnowledgeBase.open(build_knowledge_base(path, folder / language, settings).path)
+    return build_wiki(folder("languages"), language, WIKIS[language])
 
 
 def found_spans(language: str, text: str) -> dict[Span, str]:

@@ -1,19 +1,16 @@
 """Names that are not written as the knowledge base writes them."""
 
 from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
-from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.corpus.types import Document, Mention
 from stamo.features.mentions import surface_candidates
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detect import LinkerSettings
 from stamo.linking.linker import Linker
 from stamo.linking.names import name_forms, shortened, spelled_alike
-from tests.linking.small import untrained, write_dump
+from tests.linking.small import build_wiki, folder, untrained
 
 PAGES = {
     "Katy Perry": "'''Katy Perry''' sings. [[Luke Perry]] acts. [[Kalamazoo Observatory]].",
@@ -28,16 +25,8 @@ PAGES = {
 
 
 @cache
-def _folder() -> TemporaryDirectory:
-    return TemporaryDirectory(prefix="stamo-tests-")
-
-
-@cache
 def names_kb() -> KnowledgeBase:
-    folder = Path(_folder().name)
-    dump_path = write_dump(folder / "names.xml", PAGES)
-    settings = BuildSettings(dimensions=8, held_out=0.0)
-    return KnowledgeBase.open(build_knowledge_base(dump_path, folder / "names", settings).path)
+    return build_wiki(folder("names"), "en", PAGES, dimensions=8)
 
 
 def given(text: str, *surfaces: str) -> Document:
