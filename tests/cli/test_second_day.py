@@ -1,7 +1,6 @@
 """The days after the first: the same file name every morning, kills, failures, other encodings."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -72,7 +71,7 @@ def test_five_mornings_are_one_collecting(small, here):
         run("new", folder, small.entity.id, "--alias", small.entity.aliases[0])
     (here / "page.html").write_text("<html><body>nothing of interest</body></html>")
     for number, morning in enumerate(mornings):
-        os.makedirs(here / "kept" / str(number))
+        (here / "kept" / str(number)).mkdir(parents=True)
         for path in (here / "today.jsonl", here / "kept" / str(number) / "today.jsonl"):
             path.write_text("".join(morning))
         if number == 2:
@@ -83,6 +82,7 @@ def test_five_mornings_are_one_collecting(small, here):
             assert "interrupted" in run("status", "days")
         if number == 3:
             before = Workspace.open("days").documents.manifest
+            (here / "page.html").write_text(f"<html><body>{small.entity.aliases[0]}</body></html>")
             failed = broken("fail", "collect", "days", "--from", "today.jsonl", "--from",
                             "page.html")  # fmt: skip
             assert failed.returncode == 1

@@ -220,13 +220,13 @@ def test_a_source_is_what_it_holds(small, kb, trained, tmp_path):
 def test_how_a_file_is_read_belongs_to_it(small, kb, trained, tmp_path):
     """A table is read again with another column, a text with another encoding."""
     alias = small.entity.aliases[0]
-    (tmp_path / "t.csv").write_text(f"body,n\n{alias} was here,1\n")
+    (tmp_path / "t.csv").write_text(f"story,n\n{alias} was here,1\n")
     (tmp_path / "t.txt").write_bytes(f"{alias} visits a caf\xe9".encode("latin-1"))
     space = make(tmp_path / "rey", small.entity)
     sources = [tmp_path / "t.csv", tmp_path / "t.txt"]
     found = collect_one(space, sources, kb, trained)
     assert found.skipped == {"no column that is called text": 1, "not valid UTF-8": 1}
-    settings = CollectSettings(text_column="body", encoding="latin-1")
+    settings = CollectSettings(text_column="story", encoding="latin-1")
     assert collect([space], sources, kb, trained, settings)[0].n_new == 2
     assert [d.text[-4:] for d in space.documents] == ["here", "caf\xe9"]
 

@@ -189,6 +189,7 @@ def test_lines_of_pieces_keep_their_numbers(spark, sources, monkeypatch):
 )
 def test_options_that_do_not_fit_are_one_sentence(options, sentence, job):
     """Options of the other engine are refused before anything is opened."""
-    result = CliRunner().invoke(create_app(), ["link", "--kb", str(job.kb), "--model", str(job.model), *options])
+    both = ["--kb", str(job.kb), "--model", str(job.model)]
+    result = CliRunner().invoke(create_app(), ["link", *both, *options])
     assert result.exit_code == 1
     assert sentence in str(result.exception)
