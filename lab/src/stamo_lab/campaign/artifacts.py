@@ -62,7 +62,17 @@ def prepare(folder: Path) -> None:
         command("learn", home, *LEARN)
         shutil.copy(next((home / "packs").glob("*.stamo")), folder / pack)
     pile = world.paths.pile_path
-    command("discover", "--kb", folder / KB, "--model", folder / MODEL, "--from", pile, "--out", folder / FOUND)
+    command(
+        "discover",
+        "--kb",
+        folder / KB,
+        "--model",
+        folder / MODEL,
+        "--from",
+        pile,
+        "--out",
+        folder / FOUND,
+    )
     lines = pile.read_text().splitlines(keepends=True)
     (folder / "pile").mkdir()
     for number in range(4):
