@@ -51,13 +51,12 @@ def known_path(name: Literal["kb", "model"]) -> Path | None:
     return Path(value[name]) if value.get(name) else None
 
 
-def _needed(name: Literal["kb", "model"]) -> Path:
-    path = known_path(name)
+def _known_kb() -> Path:
+    path = known_path("kb")
     if path is None:
-        what = "knowledge base" if name == "kb" else "model"
         raise SettingsError(
-            f"No {what} is named; give --{name}, set STAMO_{name.upper()}, or write "
-            f'{name} = "PATH" into {SETTINGS_FILE}.'
+            "No knowledge base is named; give --kb, set STAMO_KB, or write "
+            f'kb = "PATH" into {SETTINGS_FILE}.'
         )
     return path
 
@@ -88,20 +87,11 @@ KbPath = Annotated[
     Option(
         "--kb",
         help="Directory of a knowledge base.",
-        default_factory=partial(_needed, "kb"),
+        default_factory=_known_kb,
         show_default=f"STAMO_KB, or kb of {SETTINGS_FILE}",
     ),
 ]
 ModelPath = Annotated[
-    Path,
-    Option(
-        "--model",
-        help="File of a trained model.",
-        default_factory=partial(_needed, "model"),
-        show_default=f"STAMO_MODEL, or model of {SETTINGS_FILE}",
-    ),
-]
-AnyModel = Annotated[
     Path | None,
     Option(
         "--model",

@@ -90,7 +90,8 @@ def discover(
             on_seen=on_seen,
         )
     places = [name if name == "-" else str(Path(name).resolve()) for name in source]
-    origin = {"sources": places, "kb": str(kb.resolve()), "model": str(model.resolve())}
+    origin = {"sources": places, "kb": str(kb.resolve())}
+    origin["model"] = "" if model is None else str(model.resolve())
     n_open, n = folder.save(found, origin), len(found.proposals)
     before = f", {n - n_open} of {n} were decided before" if n_open < n else ""
     said = (
@@ -173,7 +174,7 @@ def accept(
 
     folder = FoundFolder(found)
     chosen = folder.get(proposal)
-    kb, trained = open_both(folder.origin["kb"], folder.origin["model"])
+    kb, trained = open_both(folder.origin["kb"], folder.origin["model"] or None)
     with collect_view(f"Collecting {chosen.name}") as on_progress:
         done = run(
             folder,
@@ -225,13 +226,14 @@ def kinds_of(text: str) -> tuple[ProposalKind, ...]:
 
 
 def proposals_table(proposals: Sequence[Proposal]) -> Table:
-    """Show proposals, one a line."""
+    """Show proposals, what is said of each below its name."""
     rows = []
     for number, p in enumerate(proposals, 1):
-        said = (p.about or ", ".join(p.words[:5]))[:80]
+        about = (p.about or ", ".join(p.words[:5]))[:80]
+        said = Text(p.name, no_wrap=True, overflow="ellipsis").append(f"\n{about}", "dim")
         counts = (p.n_documents, p.since[:10], f"{p.newness:.2f}")
-        rows.append((number, p.id, p.kind, p.name, *counts, said))
-    headings = (">", "id", "kind", "name", ">documents", "since", ">new", "about")
+        rows.append((number, p.id, p.kind, said, *counts))
+    headings = (">", "id", "kind", "name", ">documents", "since", ">new")
     return bare_table(*headings, rows=rows)
 
 

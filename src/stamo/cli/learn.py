@@ -272,7 +272,7 @@ def slots_table(records: Sequence[SlotRecord]) -> Table:
         moved.append(farthest)
     groups = list(dict.fromkeys(group for farthest in moved for group in farthest))
     headings = (">slot", ">share", ">flips", *(f">{group}" for group in groups), ">P", ">R", ">F1")
-    table = bare_table(*headings, padding=(0, 2, 0, 0))
+    table = bare_table(*headings)
     table.columns[-1].style = "bold"
     for record, farthest in list(zip(records, moved, strict=True))[-N_SLOTS_SHOWN:]:
         left_out = record.left_out
@@ -315,9 +315,9 @@ def _learned_view(
     if len(learned) == 1:
         (record,), ((_, outcome),) = records, learned
         found = outcome.findings
-        n = f"{count_of(record['labels'], 'label')}, of which {found.n_emerging} mean it,"
+        said = f"{count_of(record['labels'], 'label')}, of which {found.n_emerging} mean it,"
         pile = f"and {count_of(record['documents'], 'document')}" if outcome.used_slot else "alone"
-        yield Text(f"Learned {record['entity']} from {n} {pile}.")
+        yield Text(f"Learned {record['entity']} from {said} {pile}.")
         right, there = (_of_ten(record[rate]) for rate in ("precision", "recall"))
         if right and there:
             yield Text(
@@ -330,8 +330,8 @@ def _learned_view(
             counts = (record["workspace"], record["entity"], record["documents"], record["labels"])
             rates = (_of_ten(record[rate]) for rate in ("precision", "recall"))
             rows.append((*counts, *rates, outcome.verdict.decision.value))
-        headings = (">Documents", ">Labels", ">Right of 10", ">Found of 10", "Verdict")
-        yield bare_table("Workspace", "Entity", *headings, rows=rows, padding=(0, 2, 0, 0))
+        headings = (">Documents", ">Labels", ">Right/10", ">Found/10", "Verdict")
+        yield bare_table("Workspace", "Entity", *headings, rows=rows)
     if verbose:
         yield from (slots_table(outcome.records) for _, outcome in learned)
     for _, outcome in learned:

@@ -13,12 +13,12 @@ import typer
 from typer import Argument, Option
 
 from stamo.cli import (
-    AnyModel,
     AsJson,
     EncodingOption,
     EngineOption,
     KbPath,
     MasterOption,
+    ModelPath,
     TextColumnOption,
     open_both,
 )
@@ -41,7 +41,7 @@ NPasses = Annotated[int, Option("--passes", help="1 links by prior alone, 2 by t
 
 def link(
     kb: KbPath,
-    model: AnyModel,
+    model: ModelPath,
     files: list[Path] = Argument(
         [],
         metavar="[FILES]...",
@@ -179,7 +179,7 @@ def _write_text(linker: Linker, sources: Iterator[ReadChunk], n_workers: int) ->
 
 def evaluate(
     kb: KbPath,
-    model: AnyModel,
+    model: ModelPath,
     held_out: bool = Option(False, "--held-out", help="Measure on the KB's held-out articles."),
     folds: int = Option(0, help="Train anew in folds, to measure on all held-out articles."),
     zelda: list[Path] = Option([], help="Measure on a file in ZELDA's format; repeat it."),

@@ -51,9 +51,9 @@ def list_packs(packs: Packs, as_json: AsJson = False) -> None:
             continue
         entity, by = entry.pack.entity, entry.pack.notes.get("labelled by", "")
         names = (entity.id, entity.external_id, ", ".join(entity.aliases))
-        rows.append((entry.key, *names, entry.pack.kb_fingerprint[:12], by))
-    table = bare_table("Key", "Entity", "Id", "Aliases", "Knowledge base", "Labels", rows=rows)
-    table.columns[0].no_wrap = True
+        rows.append((entry.key, *names, by))
+    table = bare_table("Key", "Entity", "Id", "Aliases", "Labels", rows=rows)
+    table.columns[0].overflow = "fold"  # a key that is cut is none
     none = f"There is no pack in {packs}; put one there with: stamo packs add {packs} PACK"
     show(list(map(_entry_record, entries)), [table if entries else none], as_json=as_json)
 

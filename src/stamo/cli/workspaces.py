@@ -211,6 +211,8 @@ def collect(
     next_step = [spaces[0].status().next_step] if len(spaces) == 1 else []
     show(records, [collected_view(spaces, collected), *next_step], as_json=as_json)
     _warn(spaces, warnings)
+    if not any(one.n_new for one in collected):
+        warn("Nothing new was kept.")
     if not any(one.n_kept for one in collected):
         raise typer.Exit(NOTHING_KEPT)
 
@@ -278,7 +280,7 @@ def _status_table(spaces: Sequence[Workspace], *, is_one: bool) -> Table:
             counts = (f"{n:,}" for n in (s.n_documents, s.n_mentions, s.labels.n_labelled))
             rows.append((space.path, s.entity.id, s.entity.external_id, *counts, s.stage))
         headings = ("Workspace", "Entity", "Id", ">Documents", ">Mentions", ">Labels", "Next")
-        return bare_table(*headings, rows=rows, padding=(0, 2, 0, 0))
+        return bare_table(*headings, rows=rows)
     status = spaces[0].status()
     labels, entity = status.labels, status.entity
     mentions = count_of(status.n_mentions, "candidate mention")
@@ -338,7 +340,7 @@ def collected_view(spaces: Sequence[Workspace], collected: Sequence[collecting.C
         counts = (one.n_kept, one.n_new, one.n_mentions, one.skipped.get(collecting.COPY, 0))
         rows.append((space.path, space.entity.id, *(f"{n:,}" for n in counts)))
     headings = ("Workspace", "Entity", ">Kept", ">New", ">Mentions", ">Copies")
-    return bare_table(*headings, rows=rows, padding=(0, 2, 0, 0))
+    return bare_table(*headings, rows=rows)
 
 
 def _warn(spaces: Sequence[Workspace], warnings: Sequence[Sequence[str]]) -> None:

@@ -26,7 +26,6 @@ from typing import Any, BinaryIO, NamedTuple
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.types import Document, Mention, clean_surrogates
 from stamo.errors import CorpusFormatError
-from stamo.system.files import explain_os_error
 from stamo.system.streams import PLAIN, UNSUPPORTED, UTF_16_MARKS, ByteStream, in_utf8
 
 STDIN = "-"
@@ -320,7 +319,7 @@ def list_files(paths: Sequence[str | Path], *, must_exist: bool = True) -> list[
     Files of a folder come in the order of their names; links out of it are not followed.
 
     Raises:
-        CorpusFormatError: A path does not exist, or a text is given where a list is needed.
+        CorpusFormatError: A path does not exist or may not be read, or a text is given where a list is needed.
     """
     if isinstance(paths, str):
         raise CorpusFormatError(f"The sources are one text; give a list of paths: [{paths!r}].")
@@ -331,35 +330,20 @@ def list_files(paths: Sequence[str | Path], *, must_exist: bool = True) -> list[
             found = [InputFile("stdin", STDIN)]
         elif "://" in given:
             found = _list_address(given)
-        elif root.is_dir():
-            found = _list_folder(root)
         elif must_exist and not root.exists():
             raise CorpusFormatError(
                 f"There is no file or folder {given!r}; give the path of existing documents "
                 'or "-" for standard input.'
             )
+        elif must_exist and not os.access(root, os.R_OK):
+            raise CorpusFormatError(f"{given!r} cannot be read; check who owns it, or give others.")
+        elif root.is_dir():
+            found = _list_folder(root)
         else:
             size = root.stat().st_size if root.exists() else 0
             found = [InputFile(root.name, given, size=size)]
         files += [file._replace(source=source) for file in found]
     return files
-
-
-def check_readable(files: Iterable[InputFile], named: Sequence[str | Path]) -> None:
-    """Refuse a file that was named itself and cannot be opened; in a folder, others are read.
-
-    Raises:
-        CorpusFormatError: It cannot be read.
-    """
-    for file in files:
-        if file.path in map(str, named) and "://" not in file.path and file.path != STDIN:
-            if file.fault:
-                raise CorpusFormatError(f"{file.path}: {file.fault}; check its permissions.")
-            if Path(file.path).is_file():
-                try:
-                    open_file(file.path).close()
-                except OSError as error:
-                    raise CorpusFormatError(explain_os_error(error)) from error
 
 
 def content_key(file: InputFile, how: str) -> str:

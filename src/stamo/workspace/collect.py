@@ -32,7 +32,6 @@ from stamo.corpus.reading import (
     InputFile,
     ReadFiles,
     SkipCounter,
-    check_readable,
     content_key,
     list_files,
     read_files,
@@ -160,7 +159,7 @@ def collect(
     """
     if len({workspace.path.resolve() for workspace in workspaces}) < len(workspaces):
         raise WorkspaceError("A workspace is named twice; name each one once.")
-    check_readable(list_files(sources), sources)
+    list_files(sources)  # refuses what is missing before anything is changed
     given = [str(source) for source in sources]
     known = {"kb_fingerprint": kb.fingerprint, "model_fingerprint": trained.fingerprint}
     known |= origin or {}
