@@ -122,17 +122,17 @@ def run(
     try:
         uvicorn.Server(config).run(sockets=[listener])
     finally:
-        if running_at(workspaces, is_alive=False) == address:
-            (workspaces / ADDRESS_FILE).unlink(missing_ok=True)
+        with suppress(OSError):
+            if (workspaces / ADDRESS_FILE).read_text() == address:  # not that of a later one
+                (workspaces / ADDRESS_FILE).unlink()
 
 
-def running_at(workspaces: Path, *, is_alive: bool = True) -> str | None:
+def running_at(workspaces: Path) -> str | None:
     """Return the address of a service that runs for a folder of workspaces, if there is one."""
     try:
         address = (workspaces / ADDRESS_FILE).read_text()
         host, _, port = address.removeprefix("http://").rpartition(":")
-        if is_alive:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=1).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=1).close()
     except (OSError, ValueError):
         return None
     return address

@@ -319,7 +319,8 @@ def list_files(paths: Sequence[str | Path], *, must_exist: bool = True) -> list[
     Files of a folder come in the order of their names; links out of it are not followed.
 
     Raises:
-        CorpusFormatError: A path does not exist or may not be read, or a text is given where a list is needed.
+        CorpusFormatError: A path does not exist or may not be read, or a text is given where a list
+            is needed.
     """
     if isinstance(paths, str):
         raise CorpusFormatError(f"The sources are one text; give a list of paths: [{paths!r}].")
@@ -330,13 +331,11 @@ def list_files(paths: Sequence[str | Path], *, must_exist: bool = True) -> list[
             found = [InputFile("stdin", STDIN)]
         elif "://" in given:
             found = _list_address(given)
-        elif must_exist and not root.exists():
-            raise CorpusFormatError(
-                f"There is no file or folder {given!r}; give the path of existing documents "
-                'or "-" for standard input.'
-            )
         elif must_exist and not os.access(root, os.R_OK):
-            raise CorpusFormatError(f"{given!r} cannot be read; check who owns it, or give others.")
+            raise CorpusFormatError(
+                f"There is no file or folder {given!r} that can be read; give the path of "
+                'existing documents or "-" for standard input.'
+            )
         elif root.is_dir():
             found = _list_folder(root)
         else:
