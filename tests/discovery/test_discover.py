@@ -190,7 +190,7 @@ def test_from_the_command_line(small, stream, tmp_path):
         assert result.exit_code == 0, result.output
         return result.stdout
 
-    paths = (small.kb_path, small.model_path)
+    paths = ("--kb", small.kb_path, "--model", small.model_path)
     run("discover", *paths, "--from", stream, "--out", out, "--ignore", "Monday")
     listed = json.loads(run("found", "list", out, "--json", "--kind", "name", "--most", 1000))
     assert NEW in [p["name"] for p in listed]

@@ -148,6 +148,7 @@ def test_task_that_always_fails_is_one_sentence(spark):
 )
 def test_options_that_do_not_fit_are_one_sentence(options, sentence, job):
     """Options of the other engine are refused before anything is opened."""
-    result = CliRunner().invoke(create_app(), ["link", str(job.kb), str(job.model), *options])
+    both = ["--kb", str(job.kb), "--model", str(job.model)]
+    result = CliRunner().invoke(create_app(), ["link", *both, *options])
     assert result.exit_code == 1
     assert sentence in str(result.exception)

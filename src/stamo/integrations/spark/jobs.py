@@ -37,6 +37,7 @@ from pyarrow import fs
 
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.reading import (
+    CONVERT,
     InputFile,
     OnSkip,
     ReadChunk,
@@ -260,17 +261,20 @@ def spark_reader(spark: SparkSession, *, piece_bytes: int = PIECE_BYTES) -> Read
 
 
 def _read_files(
-    files: Sequence[InputFile],
+    files: Iterable[InputFile],
     *,
     matcher: AliasMatcher,
     on_skip: OnSkip,
     on_bytes: Callable[[int], None],
     stdin: BinaryIO | None,
     text_column: str,
+    encoding: str,
     workers: SparkWorkers,
     piece_bytes: int,
 ) -> Iterator[tuple[InputFile, Iterator[Document]]]:
-    tasks = bundle(plan_pieces(files, piece_bytes, run=workers.map), piece_bytes)
+    if encoding:
+        raise SettingsError(f"Spark reads texts in UTF-8 only; {CONVERT}.")
+    tasks = bundle(plan_pieces(list(files), piece_bytes, run=workers.map), piece_bytes)
     names = tuple(matcher.aliases), matcher.casefold, matcher.stems
     found = workers.map(partial(_scan_pieces, names=names, text_column=text_column), tasks)
     scanned = (
