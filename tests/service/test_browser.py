@@ -248,8 +248,6 @@ def test_a_duplicated_tab_goes_on(address, open_page):
     """What the first tab labelled is refused in the second, which then shows others."""
     pages = [open_page(f"{address}/label?workspace=rey&who=Ada") for _ in range(2)]
     for page in pages:
-        page.add_init_script("sessionStorage.setItem('stamo-client', 'one tab')")
-        page.reload()
         page.wait_for_selector("#choices button")
     for page, n in zip(pages, (8, 6), strict=True):
         for _ in range(n):
@@ -310,7 +308,9 @@ def test_learning_is_followed_on_both_pages(address, open_page, monkeypatch):
     monkeypatch.setattr("stamo.service.routes.learn_pack", learn)
     monkeypatch.setattr("stamo.service.routes.write_report", lambda *parts: None)
     page = start_labelling(open_page, address)
-    page.evaluate("() => { document.getElementById('enough').hidden = false; }")
+    page.evaluate("""() => {
+      for (const id of ["enough", "learn"]) document.getElementById(id).hidden = false;
+    }""")
     page.click("#learn")
     wait_for_text(page, "enough-text", "slot at 0.25")
     overview = open_page(address)
@@ -397,7 +397,6 @@ def test_one_label_speaks_for_its_document(tmp_path, open_page, serve_app):
         wait_until_saved(page)
     page.goto(f"{address}/label?workspace=rey")
     page.wait_for_selector("#choices button")
-    press(page, "s")
     assert "its labels differ: each is asked by itself" in page.inner_text("#same")
 
 

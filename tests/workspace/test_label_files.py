@@ -34,7 +34,7 @@ def stores(tmp_path):
 
 def fill(store):
     store.add(REY_A, EMERGING_CHOICE, labeller="ada", at=AT)
-    store.add(REY_A, 'Rey & "co" <x>', labeller="bob", at=AT)
+    store.add(REY_A, 'Rey & "co" <x>', labeller="bob", at=AT, only=True)
     store.add(REY_B, NONE, labeller="ada", at=AT)
     store.undo(labeller="ada", at=AT)
     store.add(LabelTarget("gone", 0, "Rey", 0, 3), NONE, labeller="ada", at=AT)

@@ -97,6 +97,18 @@ class LinkedMention(NamedTuple):
         return next((c for c in self.candidates if c.entity == self.entity), None)
 
     @property
+    def best(self) -> str | None:
+        """The best candidate of a mention that is linked to nothing."""
+        return self.candidates[0].entity if self.entity is None and self.candidates else None
+
+    @property
+    def probability(self) -> float | None:
+        """How probable that candidate is, 0 where there is none; None for a linked mention."""
+        if self.entity is not None:
+            return None
+        return self.candidates[0].confidence if self.candidates else 0.0
+
+    @property
     def runner_up(self) -> ScoredCandidate | None:
         """The second-best candidate."""
         return self.candidates[1] if len(self.candidates) > 1 else None
@@ -106,6 +118,8 @@ class LinkedMention(NamedTuple):
         record = mention_record(
             self.start, self.end, self.surface, self.entity, round(self.confidence, 4), self.id
         )
+        if self.probability is not None:
+            record |= {"best": self.best, "probability": round(self.probability, 4)}
         if self.in_pack:
             record |= declared_fields(self._chosen)
         if all_candidates:
@@ -214,6 +228,11 @@ class MentionColumns:
         named = self._named(self.linked)
         return [named.get(number) for number in self.linked.tolist()]
 
+    @cached_property
+    def best(self) -> dict[int, ScoredCandidate]:
+        """The best candidates of the mentions that are linked to nothing, by their numbers."""
+        return self._named(self.ranking.candidates[self.linked < 0, 0])
+
     def without_packs(self, row: int) -> str | None:
         """Return what a mention whose name a pack knows would be linked to without packs."""
         assert self.without is not None
@@ -291,6 +310,10 @@ class MentionRows(Sequence[LinkedMention]):
                 [one.id if one else "" for one in chosen],
             )
         )
+        for row in (np.flatnonzero(columns.linked[rows] < 0) + rows.start).tolist():
+            number, p = int(columns.ranking.candidates[row, 0]), float(columns.confidence[row, 0])
+            best = columns.best[number].entity if number >= 0 else None
+            records[row - rows.start] |= {"best": best, "probability": round(p, 4)}
         for row in columns.in_pack(rows):
             record, one = records[row - rows.start], chosen[row - rows.start]
             record |= declared_fields(one)
