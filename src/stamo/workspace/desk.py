@@ -261,7 +261,7 @@ class LabelDesk(Closing):
         self._choices: dict[str, tuple[Choice, ...]] = {}
         self._held: dict[str, tuple[LabelKey, float]] = {}
         self._again: dict[str, LabelKey] = {}
-        """The mention that each person took their answer back of."""
+        """The mention whose answer each person just took back."""
 
     def close(self) -> None:
         """Close the labels; all of them are on disk already."""
@@ -293,7 +293,7 @@ class LabelDesk(Closing):
         """Return the mention to ask a person now, and begin to work out what comes after it.
 
         It is the advisor's first choice of those that nobody else sees, whatever the person saw
-        before; but a mention whose answer they took back is asked first. None: nothing is left.
+        before; but one whose answer they just took back is asked first. None: nothing is left.
         """
         with self._lock:
             self.read()
@@ -307,7 +307,7 @@ class LabelDesk(Closing):
             order = self._queue.order(events, ask)
             taken = {key for key, until in self._held.values() if until > now}
             free = [key for key in order if key not in taken]
-            again = self._again.get(who)
+            again = self._again.pop(who, None)
             key = again if again in free else next(iter(free), None)
             if sum(event.choice != SKIP for event in events) >= N_LABELS:
                 self._outlook = self._queue.outlook(events)

@@ -122,6 +122,7 @@ function showCurrent() {
   byId("dock").hidden = isListing;
   byId("changing").hidden = changing === null;
   byId("as").hidden = byId("asks").hidden = isListing;
+  byId("attempt").classList.toggle("away", isListing);
   for (const id of ["none", "skip", "another"]) byId(id).disabled = !question;
   for (const [id, wish] of Object.entries(ASKS)) byId(id).setAttribute("aria-pressed", String(ask === wish));
   if (question) showQuestion(question);
@@ -243,6 +244,12 @@ async function follow(job) {
 /** Show what may be done with what was learned: read the report, put the pack into use, try it. */
 async function showLearned(info) {
   const links = [];
+  if (info.pack) {
+    const button = make("button", { type: "button", className: "plain" }, "Try a sentence");
+    button.setAttribute("aria-keyshortcuts", "t");
+    button.addEventListener("click", () => byId("input").focus());
+    links.push(button);
+  }
   if (info.has_report) links.push(make("a", { href: `${route}/report`, target: "_blank", rel: "noopener" }, "Report"));
   const again = (action) => enqueue(async () => (await action(), showLearned(info)));
   if (info.pack) links.push(...useOf(info, await call("GET", "/api/packs"), again));
