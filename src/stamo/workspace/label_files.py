@@ -225,7 +225,7 @@ def _read_table(
             who = row.get("labeller") or labeller
             if choice == UNDO:
                 raise CorpusFormatError("a table cannot take labels back; import the log.")
-            yield _said(target, choice, who, when, bool(row.get("only"))), when
+            yield _said(target, choice, who, when, row.get("only") == "yes"), when
     except RowError as error:
         raise CorpusFormatError(f"Line {error.line}: {error}") from error
     except CorpusFormatError as error:
