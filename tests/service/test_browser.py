@@ -148,20 +148,6 @@ def test_labels_are_corrected_in_the_history(address, open_page, root, size, sch
     assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size]["width"]
 
 
-def test_undo_shows_the_mention_again(address, open_page, root):
-    """The last choice is taken back, and then another one holds."""
-    page = start_labelling(open_page, address)
-    press(page, "s")
-    labelled = page.text_content("#text")
-    press(page, "2")
-    wait_for_text(page, "count", "1 of 20")
-    press(page, "u")
-    wait_for_text(page, "count", "0 of 20")
-    assert page.text_content("#text") == labelled
-    press(page, "1")
-    assert choices_of(root) == ["@skip", KNOWN[0], "@undo", "@emerging"]
-
-
 def test_the_last_mention_is_followed_by_what_to_do(open_page, serve_app, tmp_path):
     """After the last answer the page says that nothing is left to label."""
     make_workspace(tmp_path, n_documents=2)
@@ -229,19 +215,6 @@ def test_keys_pressed_while_saving_answer_nothing(address, open_page, root):
     assert page.evaluate("document.body.dataset.unsaved") != "0"
     wait_until_saved(page)
     assert choices_of(root) == ["@emerging"]
-
-
-def test_two_people_see_different_mentions(address, open_page, root):
-    """Two browsers label side by side; no mention gets two labels."""
-    first, second = (start_labelling(open_page, address, f"&who={who}") for who in ("Ada", "Bob"))
-    for _ in range(4):
-        assert first.text_content("#text") != second.text_content("#text")
-        press(first, "1")
-        press(second, "n")
-    with Workspace.open(root / "rey").read_labels() as store:
-        events = store.events()
-    assert len({event.target.document for event in events}) == len(events) == 8
-    assert {event.labeller for event in events} == {"Ada", "Bob"}
 
 
 def test_a_duplicated_tab_goes_on(address, open_page):

@@ -155,21 +155,12 @@ class PackOut(BaseModel):
         )
 
 
-class RelatedOut(BaseModel):
-    """An entity that a packed one is related to."""
-
-    entity: str
-    relatedness: Rounded
-
-
 class PackDetailOut(PackOut):
     """All that a person wants to know of a pack."""
 
     priors: dict[str, Rounded]
-    related: list[RelatedOut]
+    related: dict[str, Rounded]
     """The most related neighbours, best first."""
-    n_neighbours: int
-    dimensions: int
     kb_fingerprint: str
     model_fingerprint: str
     labels_fingerprint: str
@@ -181,14 +172,10 @@ class PackDetailOut(PackOut):
         """Turn a usable pack into JSON."""
         pack = entry.pack
         assert pack is not None
-        best = (-pack.relatedness).argsort(kind="stable")[:N_SHOWN].tolist()
-        scores = pack.relatedness.tolist()
         return cls(
             **PackOut.of(entry).model_dump(),
             priors=dict(zip(pack.entity.aliases, pack.priors.tolist(), strict=True)),
-            related=[RelatedOut(entity=pack.titles[i], relatedness=scores[i]) for i in best],
-            n_neighbours=len(pack.neighbours),
-            dimensions=len(pack.vector),
+            related=dict(pack.strongest_neighbours(N_SHOWN)),
             kb_fingerprint=pack.kb_fingerprint,
             model_fingerprint=pack.model_fingerprint,
             labels_fingerprint=pack.labels_fingerprint,

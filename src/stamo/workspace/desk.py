@@ -289,11 +289,12 @@ class LabelDesk(Closing):
                 self._version = version
                 self._forget_queue()
 
-    def next(self, who: str, ask: Ask = "") -> Question | None:
+    def next(self, who: str = "", ask: Ask = "") -> Question | None:
         """Return the mention to ask a person now, and begin to work out what comes after it.
 
         It is the advisor's first choice of those that nobody else sees, whatever the person saw
-        before; but one whose answer they just took back is asked first. None: nothing is left.
+        before; but one whose answer they just took back is asked first. Where no person is named,
+        it is kept for nobody. None: nothing is left.
         """
         with self._lock:
             self.read()
@@ -313,7 +314,8 @@ class LabelDesk(Closing):
                 self._outlook = self._queue.outlook(events)
             if key is None:
                 return None
-            self._held[who] = (key, now + LEASE_SECONDS)
+            if who:
+                self._held[who] = (key, now + LEASE_SECONDS)
             self._queue.look_ahead(events, key, ask)
             return self.question(key)
 

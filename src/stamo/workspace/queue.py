@@ -149,6 +149,13 @@ class LabelQueue(Closing):
                     self.targets[document.id, index] = target
         self.keys = list(self.targets)
         self._row_by_place = {t.place: row for row, t in enumerate(self.targets.values())}
+        # Documents come in the order of a hash: neighbours in a crawl are often alike.
+        n_asked: Counter[str] = Counter()
+        turns: list[tuple[int, bytes, int]] = []
+        for row, (name, _) in enumerate(self.keys):
+            turns.append((n_asked[name], hashlib.sha256(name.encode()).digest(), row))
+            n_asked[name] += 1
+        self._in_turn = np.array([row for *_, row in sorted(turns)], dtype=np.int64)
         self._posterior_by = lru_cache(N_KEPT)(self._posterior)
         self._ranked_by = lru_cache(N_KEPT)(self._rank)
         self._lock = threading.RLock()
@@ -241,15 +248,8 @@ class LabelQueue(Closing):
             found = choose_documents(self.pile, self.views, n, rng, chosen=asked, weight=weight)
             turns.append(found.tolist())
         first = [row for turn in zip_longest(*turns) for row in turn if row is not None][:N_AHEAD]
-        taken = {*first, *rows.tolist()}
-        # Documents come in the order of a hash: neighbours in a crawl are often alike.
-        n_asked: Counter[str] = Counter()
-        rest: list[tuple[int, bytes, int]] = []
-        for row, (document, _) in enumerate(self.keys):
-            rest.append((n_asked[document], hashlib.sha256(document.encode()).digest(), row))
-            n_asked[document] += 1
-        later = [row for *_, row in sorted(rest) if row not in taken]
-        return np.array([*first, *later], dtype=np.int64)
+        later = self._in_turn[~np.isin(self._in_turn, [*first, *rows.tolist()])]
+        return np.array([*first, *later.tolist()], dtype=np.int64)
 
     def _posterior(self, labels: Decided) -> Float64:
         """Return the probability that each mention means the entity, (M,)."""
