@@ -51,6 +51,12 @@ def test_threshold_and_unknown_names_give_nil(linker):
     (linked,) = linker.link_documents([Document("a", "Zork ran", (Mention("Zork", 0, 4),))])
     (unknown,) = linked.mentions
     assert (unknown.entity, unknown.candidates, unknown.confidence) == (None, (), 0.0)
+    best, p = mention.candidates[0].entity, round(mention.candidates[0].confidence, 4)
+    for one, said in (
+        (mention, {"best": best, "probability": p}),
+        (unknown, {"best": None, "probability": 0.0}),
+    ):
+        assert one.to_record().items() >= said.items()
 
 
 def test_one_pass_links_by_prior():

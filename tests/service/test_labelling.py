@@ -22,13 +22,13 @@ from tests.service.support import KNOWN, make_document, make_workspace
 SPACE = "/api/workspaces/rey"
 
 
-def question_of(client, page="page-1"):
-    return client.post(f"{SPACE}/next", json={"client": page}).json()["question"]
+def question_of(client, who="Ada", **more):
+    return client.post(f"{SPACE}/next", json={"who": who} | more).json()["question"]
 
 
-def label(client, question, choice="@emerging", who="Ada", page="page-1", **more):
+def label(client, question, choice="@emerging", who="Ada", **more):
     body = {"document": question["document"], "mention": question["mention"], "who": who}
-    return client.post(f"{SPACE}/labels", json=body | {"client": page, "choice": choice} | more)
+    return client.post(f"{SPACE}/labels", json=body | {"choice": choice} | more)
 
 
 def test_a_question_shows_the_mention_in_its_context(client):
@@ -36,7 +36,7 @@ def test_a_question_shows_the_mention_in_its_context(client):
     (space,) = client.get("/api/workspaces").json()
     assert (space["name"], space["entity"], space["aliases"]) == ("rey", "Rey Skywalker", ["Rey"])
     assert (space["next_step"], space["progress"]["n_left"]) == ("Label 20 more", 30)
-    response = client.post(f"{SPACE}/next", json={"client": "page-1"})
+    response = client.post(f"{SPACE}/next", json={"who": "Ada"})
     assert "guess" not in response.text
     assert "confidence" not in response.text
     question = response.json()["question"]
@@ -70,8 +70,9 @@ def test_labels_reach_the_store_and_outlive_the_service(serve, root):
     assert {event.labeller for event in events} == {"Ada"}
     with serve() as client:
         progress = client.get(f"{SPACE}/progress").json()
-    counts = [progress[name] for name in ("n_labelled", "n_skipped", "n_left", "target", "by")]
-    assert counts == [4, 1, 25, 20, {"Ada": 4}]
+    counts = [progress[name] for name in ("n_labelled", "n_skipped", "n_left", "target")]
+    assert counts == [4, 1, 25, 20]
+    assert (progress["advice"], progress["ask"]) == ("Label 16 more mentions (4 done).", "")
 
 
 def test_each_mention_is_asked_once_then_nothing_then_what_is_new(client, root):
@@ -84,7 +85,7 @@ def test_each_mention_is_asked_once_then_nothing_then_what_is_new(client, root):
             progress = client.get(f"{SPACE}/progress").json()
             assert (progress["target"], progress["n_left"]) == (20, 18)
     assert len(seen) == len(set(seen)) == 30
-    client.post(f"{SPACE}/undo", json={"who": "Ada", "client": "page-1"})
+    client.post(f"{SPACE}/undo", json={"who": "Ada"})
     assert question_of(client)["document"] == seen[-1]
     label(client, {"document": seen[-1], "mention": 0})
     documents = Workspace.open(root / "rey").documents
@@ -92,36 +93,38 @@ def test_each_mention_is_asked_once_then_nothing_then_what_is_new(client, root):
     assert question_of(client)["document"] == "doc-77"
 
 
-def test_what_one_page_holds_is_not_given_to_another(client):
-    """Asking again gives the same mention; others get others, until somebody labelled it."""
+def test_what_one_person_sees_is_not_given_to_another(client):
+    """A person gets the same again, others get others; who leaves gives it free."""
     first = question_of(client)
     assert question_of(client) == first
-    other = question_of(client, "page-2")
+    other = question_of(client, "Bob")
     assert other["document"] != first["document"]
-    taken = label(client, other, page="page-1")
+    taken = label(client, other)
     assert (taken.status_code, "Somebody else" in taken.json()["error"]) == (409, True)
-    assert label(client, other, who="Bob", page="page-2").status_code == 201
+    assert client.post(f"{SPACE}/leave", json={"who": "Ada"}).status_code == 204
+    assert question_of(client, "Bob") == first
+    assert label(client, first, who="Bob").status_code == 201
     with concurrent.futures.ThreadPoolExecutor(10) as pool:
-        pages = [f"page-{i}" for i in range(1, 21)]
-        questions = list(pool.map(lambda page: question_of(client, page), pages))
+        people = [f"person {i}" for i in range(20)]
+        questions = list(pool.map(lambda who: question_of(client, who), people))
     assert len({q["document"] for q in questions}) == 20
 
 
 def test_a_mention_that_somebody_walked_away_from_is_free_again(client, monkeypatch):
     """After a while, whoever asks next gets it."""
     monkeypatch.setattr(desk, "LEASE_SECONDS", 0.0)
-    assert question_of(client, "page-1") == question_of(client, "page-2")
+    assert question_of(client, "Ada") == question_of(client, "Bob")
 
 
 def test_undo_brings_the_mention_back(client):
     """The last choice of this person is taken back, its mention asked again; then no more."""
     first = question_of(client)
     label(client, first, "@none")
-    label(client, question_of(client), who="Bob")
-    undone = client.post(f"{SPACE}/undo", json={"who": "Ada", "client": "page-1"}).json()
+    label(client, question_of(client, "Bob"), who="Bob")
+    undone = client.post(f"{SPACE}/undo", json={"who": "Ada"}).json()
     assert undone["question"]["document"] == first["document"]
     assert undone["progress"]["n_labelled"] == 1
-    again = client.post(f"{SPACE}/undo", json={"who": "Ada", "client": "page-1"})
+    again = client.post(f"{SPACE}/undo", json={"who": "Ada"})
     assert again.status_code == 409
     assert label(client, first).status_code == 201
 
@@ -144,7 +147,7 @@ def test_labels_are_changed_only_on_purpose(client):
 def test_the_history_is_filtered(client):
     """By a text, an answer, a labeller; nothing differs before learning."""
     for who, choice in (("Ada", "@none"), ("Bob", KNOWN[0]), ("Ada", "@emerging")):
-        label(client, question_of(client), choice, who=who)
+        label(client, question_of(client, who), choice, who=who)
 
     def n(**filters):
         return client.get(f"{SPACE}/labels", params=filters).json()["n"]
@@ -196,7 +199,7 @@ def test_entities_are_found_by_the_beginning_of_a_name(reader):
 )
 def test_a_label_that_fits_nothing_is_refused(reader, change, status):
     """A mention that is there, a choice that exists, a name, and nothing else."""
-    body = {"document": "doc-01", "mention": 0, "who": "Ada", "client": "p", "choice": "@none"}
+    body = {"document": "doc-01", "mention": 0, "who": "Ada", "choice": "@none"}
     assert reader.post(f"{SPACE}/labels", json=body | change).status_code == status
 
 
@@ -250,7 +253,7 @@ def test_the_list_reads_no_documents_and_waits_for_nobody(serve, root, monkeypat
 
     monkeypatch.setattr(desk, "open_queue", slow)
     with serve() as client, concurrent.futures.ThreadPoolExecutor(1) as pool:
-        body = {"client": "page-2"}
+        body = {"who": "Bob"}
         waiting = pool.submit(client.post, "/api/workspaces/other/next", json=body)
         try:
             assert began.wait(20)
@@ -266,7 +269,7 @@ def test_the_desk_that_was_used_longest_ago_is_forgotten(client, root, monkeypat
     monkeypatch.setattr(desk, "MAX_DESKS", 1)
     make_workspace(root, "other", n_documents=2)
     label(client, question_of(client))
-    client.post("/api/workspaces/other/next", json={"client": "page-1"})
+    client.post("/api/workspaces/other/next", json={"who": "Ada"})
     assert question_of(client) is not None
     assert client.get(f"{SPACE}/progress").json()["n_labelled"] == 1
 
@@ -315,7 +318,7 @@ def test_the_report_can_neither_run_nor_load(client, root):
     assert response.headers["content-type"] == "text/html; charset=utf-8"
     policy = response.headers["content-security-policy"]
     assert "default-src 'none'" in policy
-    assert policy.endswith("sandbox")
+    assert policy.endswith("sandbox allow-forms")
     assert "script-src" not in policy
 
 

@@ -80,7 +80,7 @@ def test_the_life_of_a_pack(client):
     ]
     detail = client.get(f"/api/packs/{key}").json()
     assert (detail["entity"], detail["priors"]["Rey"]) == ("Rey Skywalker", 0.25)
-    assert [r["relatedness"] for r in detail["related"]] == [0.5, 0.25]
+    assert list(detail["related"].values()) == [0.5, 0.25]
     assert client.get(f"/api/packs/{key}/file").content == data
     assert client.delete(f"/api/packs/{key}").status_code == 204
     assert client.delete(f"/api/packs/{key}").status_code == 404

@@ -122,7 +122,7 @@ def test_the_token_is_asked_for_on_every_changing_route(serve):
     """No route that changes state is reachable without the token."""
     with serve(security=OPEN) as client:
         right = {"Authorization": f"Bearer {TOKEN}"}
-        routes = client.get("/api/openapi.json", headers=right).json()["paths"]
+        routes = client.get("/openapi.json", headers=right).json()["paths"]
         changing = [
             (method, path)
             for path, methods in routes.items()

@@ -106,7 +106,9 @@ def test_status_leads_through_the_whole_story(tmp_path):
         for id in ("a", "b"):
             labels.add(LabelTarget(id, 0, "Rey", 0, 3), "Rey (name)", labeller="ada", at=AT)
         assert "None of the 2 labels" in workspace.status().next_step
-        assert "collect more with: stamo collect" in workspace.status().next_step
+        assert (
+            "collect documents that speak of it with: stamo collect" in workspace.status().next_step
+        )
         labels.add(LabelTarget("a", 0, "Rey", 0, 3), EMERGING_CHOICE, labeller="ada", at=AT)
     assert "stamo learn" in workspace.status().next_step
     workspace.packs_dir.mkdir()

@@ -34,7 +34,7 @@ def stores(tmp_path):
 
 def fill(store):
     store.add(REY_A, EMERGING_CHOICE, labeller="ada", at=AT)
-    store.add(REY_A, 'Rey & "co" <x>', labeller="bob", at=AT)
+    store.add(REY_A, 'Rey & "co" <x>', labeller="bob", at=AT, only=True)
     store.add(REY_B, NONE, labeller="ada", at=AT)
     store.undo(labeller="ada", at=AT)
     store.add(LabelTarget("gone", 0, "Rey", 0, 3), NONE, labeller="ada", at=AT)
@@ -182,7 +182,7 @@ def test_a_table_opens_in_any_spreadsheet_and_holds_no_formula(stores):
     """One row per mention; what a spreadsheet would run is text there, our marks stay."""
     one, two = stores
     one.add(LabelTarget("=1+1", 0, "@SUM(A1)", 0, 3), EMERGING_CHOICE, labeller="-2+3", at=AT)
-    one.add(REY_B, 'Rey, "the" one', labeller="bob\n", at=AT)
+    one.add(REY_B, 'Rey, "the" one', labeller="bob\n", at=AT, only=True)
     table = export_labels(one, TABLE)
     first, second = csv.DictReader(io.StringIO(table, newline=""))
     assert (first["document"], first["surface"], first["labeller"]) == (
@@ -194,7 +194,8 @@ def test_a_table_opens_in_any_spreadsheet_and_holds_no_formula(stores):
     assert (second["choice"], second["labeller"]) == ('Rey, "the" one', "bob\n")
     head, _, rest = table.partition("\r\n")
     assert bring(two, f"{head}\r\n{rest.partition('b,0')[1]}{rest.partition('b,0')[2]}") == 1
-    assert [(e.target, e.choice) for e in two.current()] == [(REY_B, 'Rey, "the" one')]
+    (label,) = two.current()
+    assert (label.target, label.choice, label.only) == (REY_B, 'Rey, "the" one', True)
 
 
 @pytest.mark.parametrize(

@@ -329,11 +329,12 @@ def test_labels_are_found_by_place_when_indices_changed(store):
     """A document collected anew may list its mentions differently; labels follow the span."""
     said = {"a": EMERGING_CHOICE, "b": NONE, "c": SKIP, "d": "Rey (name)", "e": NONE}
     for document, choice in said.items():
-        store.add(target(document, 5), choice, labeller="ada", at=AT)
+        store.add(target(document, 5), choice, labeller="ada", at=AT, only=document == "d")
     mentions = (Mention("New", 0, 3, "New"), Mention("Rey", 5, 8))
     corpus = Corpus(tuple(Document(id, "New, Rey", mentions) for id in "abcd"))
     entity = EmergingEntity("Rey Skywalker", ("Rey",))
-    labels, n_stale = find_labelled(store.current(), corpus, entity)
+    labels, alone, n_stale = find_labelled(store.current(), corpus, entity)
+    assert alone == {("d", 1)}
     assert labels == {("a", 1): "Rey Skywalker", ("b", 1): NONE, ("d", 1): "Rey (name)"}
     assert n_stale == 1
 

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -134,6 +135,28 @@ def test_missing_documents_or_labels_are_said(small, kb, trained, tmp_path):
         LearnSettings(method="mine")
     with pytest.raises(SettingsError, match="folds"):
         LearnSettings(n_folds=1)
+
+
+@pytest.mark.parametrize("only", [False, True])
+def test_a_label_for_one_mention_speaks_for_no_other(small, labelled, kb, trained, only):
+    """In a document that says both, its name elsewhere in the document stays without a label."""
+    names = Counter((d.id, m.surface) for d in labelled.documents for m in d.mentions)
+    done = {event.target.name for event in labelled.current_labels()}
+    document, index = next(
+        (d, i)
+        for d in labelled.documents
+        for i, m in enumerate(d.mentions)
+        if m.surface in small.entity.aliases
+        and names[d.id, m.surface] > 1
+        and (d.id, m.surface) not in done
+    )
+    *_, before = read_material(labelled, kb, trained)
+    target = LabelTarget.of(document.id, index, document.mentions[index])
+    with labelled.open_labels() as store:
+        store.add(target, EMERGING_CHOICE, labeller="ada", at=NOON, only=only)
+    *_, after = read_material(labelled, kb, trained)
+    n_labelled = int(after.labelled.sum() - before.labelled.sum())
+    assert n_labelled == (1 if only else names[target.name])
 
 
 @pytest.mark.parametrize("name", ["default", "stamo"])

@@ -123,7 +123,8 @@ def test_artifacts_are_those_of_collecting(small, kb, trained, tmp_path, monkeyp
     expected = {"kb": kb.fingerprint, "model": trained.fingerprint}
     assert verify_unchanged(spaces[:1], artifacts) == expected
     read = []
-    monkeypatch.setattr(type(artifacts.kb), "verify", lambda kb: read.append(kb.path))
+    manifest = type(artifacts.kb.manifest)
+    monkeypatch.setattr(manifest, "verify", lambda manifest, path: read.append(path))
     assert verify_unchanged(spaces, artifacts) == expected
     assert read == [artifacts.kb.path]
     empty = Workspace.create(tmp_path / "empty", small.entity, created_by="ada", at=NOON)

@@ -1,3 +1,4 @@
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -6,7 +7,7 @@ from scipy import sparse
 
 from stamo.features.encoder import INSTALLED, encoder_of
 from stamo.workspace.gold import label_by_gold
-from stamo.workspace.labels import SKIP
+from stamo.workspace.labels import EMERGING_CHOICE, NONE, SKIP, LabelEvent
 from stamo.workspace.queue import LabelQueue, choose_documents, open_queue
 from tests.synthetic import make_synthetic_pile
 from tests.workspace.small_world import NOON, copy_collected
@@ -105,20 +106,64 @@ def test_decided_mentions_are_not_asked(small, tmp_path, kb, trained):
     assert not {name for name, _ in order[:10]} & {name for name, _ in keys}
 
 
-def test_advice_says_when_more_labels_stop_helping(small, tmp_path, kb, trained):
-    """With few labels more help; with all mentions labelled nothing is left to ask."""
+def test_the_outlook_tells_what_the_last_labels_changed(small, tmp_path, kb, trained):
+    """With few labels nothing is told, nor where all mentions are labelled."""
     space = copy_collected(small, tmp_path / "rey")
     corpus = space.documents.read()
     queue = LabelQueue(space.entity, corpus, kb, trained)
-    assert queue.advise([]) == "0 labels so far; more will help."
+    assert queue.outlook([]) is None
     label_by_gold(space, corpus, small.gold, queue.order([])[:14], at=NOON)
     with space.open_labels() as store:
-        some = queue.advise(store.current())
-    assert "of the answers" in some
+        changed, expected, n_last = queue.outlook(store.current())
+    assert 0 <= changed <= 1
+    assert 0 < expected < len(queue.keys)
+    assert n_last == 5
     label_by_gold(space, corpus, small.gold, queue.keys, at=NOON)
     with space.open_labels() as store:
-        everything = queue.advise(store.current())
-    assert everything == "All candidate mentions are labelled."
+        assert queue.outlook(store.current()) is None
+
+
+def test_probable_and_doubtful_mentions_come_on_wish(small, tmp_path, kb, trained):
+    """The probable ones mostly are the entity, and the order is the same where it was foreseen."""
+    space = copy_collected(small, tmp_path / "rey")
+    corpus = space.documents.read()
+    with LabelQueue(space.entity, corpus, kb, trained) as queue, space.open_labels() as store:
+        label_by_gold(space, corpus, small.gold, queue.order([])[:12], at=NOON)
+        events, n_positive = store.current(), {}
+        for ask in ("probable", "doubtful"):
+            first = queue.order(events, ask)[:10]
+            copy = copy_collected(small, tmp_path / ask)
+            label_by_gold(copy, corpus, small.gold, first, at=NOON)
+            chosen = [event.choice for event in copy.current_labels()]
+            n_positive[ask] = chosen.count(EMERGING_CHOICE)
+        assert n_positive["probable"] >= max(8, n_positive["doubtful"] + 1)
+        key = queue.order(events)[0]
+        queue.look_ahead(events, key)
+        store.add(queue.targets[key], NONE, labeller="ada", at=NOON)
+        alone = LabelQueue(space.entity, corpus, kb, trained)
+        assert queue.order(store.current()) == alone.order(store.current())
+
+
+@pytest.mark.parametrize(
+    ("labels", "comes_first"),
+    [
+        ([("1", False)], False),  # one label speaks for all of its name
+        ([("1", False), ("2", False)], True),  # they differ
+        ([("1", True)], True),  # it holds for its mention only
+        ([("1", True), ("2", False)], False),  # the second one speaks for the others
+    ],
+)
+def test_a_mixed_document_is_gone_through(kb, trained, space, queue, labels, comes_first):
+    """Its other mentions are asked next where no label speaks for them."""
+    names = Counter(target.name for target in queue.targets.values())
+    name, _ = next(item for item in names.items() if item[1] > 2)
+    targets = [target for target in queue.targets.values() if target.name == name]
+    events = [
+        LabelEvent(str(n), "ada", NOON, target, choice, only=only)
+        for n, (target, (choice, only)) in enumerate(zip(targets, labels, strict=False))
+    ]
+    first = queue.targets[queue.order(events)[0]]
+    assert (first.name == name) == comes_first
 
 
 def test_the_queue_of_a_workspace_uses_the_installed_encoder(space, kb, trained):

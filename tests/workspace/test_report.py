@@ -109,7 +109,9 @@ def test_the_table_of_confidences_counts_what_link_prints(reported, kb, trained)
 def test_a_served_report_links_into_the_labelling_page(reported):
     """Only then: a file by itself has no page to link to, and no text of a document makes one."""
     text = reported[2].path.read_text()
-    served = with_links(text, "/label")
+    served = with_links(text, "/label", "/try")
+    assert '<form class="panel" action="/try"' in served
+    assert "action=" not in text
     assert "href=" not in re.sub("xlink:href", "", text)
     assert re.search(r'<a href="/label\?workspace=rey&amp;document=[^"]+&amp;mention=\d+">', served)
     assert 'data-place="' not in served

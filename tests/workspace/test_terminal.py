@@ -49,6 +49,7 @@ def test_one_key_is_one_label(label, kb):
         ("1un", [NONE], "Undone"),  # the same mention is asked again, and only this choice holds
         ("u", [], "nothing to undo"),
         ("x9zq1", [], ""),  # unknown keys are ignored; after q no further key counts
+        ("pd1an", [EMERGING_CHOICE, NONE], "probable ones"),  # another kind of mention is asked for
     ],
 )
 def test_other_keys(label, keys, choices, said):

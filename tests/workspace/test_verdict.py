@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from stamo.evaluation.intervals import wilson
-from stamo.workspace.verdict import Decision, Findings, judge
+from stamo.workspace.verdict import Decision, Findings, Outlook, advise, judge
 
 
 def findings(right=10, wrong=0, missed=0, other=10, p_right=0.9, p_wrong=0.6, **more):
@@ -73,6 +73,49 @@ def test_what_is_not_simply_good_says_what_to_do(found, decision, said, threshol
     assert verdict.decision is Decision[decision]
     assert said in verdict.sentence
     assert (verdict.threshold, verdict.exit_code) == (threshold, exit_code)
+
+
+@pytest.mark.parametrize(
+    ("labels", "outlook", "sentence", "ask", "is_enough"),
+    [
+        ((1, 4, 30), None, "Label 15 more mentions (5 done).", "", False),
+        ((1, 26, 9), None, "Only 1 of 27 labels is Rey; label mentions that", "probable", False),
+        ((1, 26, 0), None, "Only 1 of 27 labels is Rey; collect documents", "probable", False),
+        (
+            (0, 20, 5),
+            Outlook(0.1, 0.4, 5),
+            "and about 0 more are expected; label",
+            "probable",
+            False,
+        ),
+        ((12, 0, 5), None, "All 12 labels are Rey; label mentions that", "doubtful", False),
+        ((3, 4, 0), None, "7 labels, and nothing is left to label.", "", True),
+        ((5, 15, 9), None, "20 labels: enough to learn from.", "", True),
+        (
+            (5, 15, 9),
+            Outlook(0.001, 4, 5),
+            "the last 5 changed 0.1% of the answers: enough",
+            "",
+            True,
+        ),
+        ((5, 15, 9), Outlook(0.12, 4, 5), "changed 12.0% of the answers: more will help", "", True),
+    ],
+)
+def test_one_sentence_says_what_to_label(labels, outlook, sentence, ask, is_enough):
+    """How many more, of which kind, or that there are enough."""
+    advice = advise("Rey", *labels, outlook)
+    assert sentence in advice.sentence
+    assert (advice.ask, advice.is_enough) == (ask, is_enough)
+
+
+def test_the_verdict_asks_for_what_the_advice_asks_for():
+    """With two of twelve both say the same words; a pack that misses some needs doubtful ones."""
+    verdict = judge(findings(right=2, other=10))
+    advice = advise("Rey", 2, 10, 100)
+    assert advice.sentence[1:] in verdict.sentence
+    assert verdict.ask == advice.ask == "probable"
+    assert judge(findings(right=5, missed=10)).ask == "doubtful"
+    assert judge(findings()).ask == ""
 
 
 @pytest.mark.parametrize(

@@ -146,8 +146,8 @@ def _label(workspace: Workspace, world: World, kb: KnowledgeBase, trained: Train
         if not keys:
             break
         n += label_by_gold(workspace, corpus, gold, keys, at=datetime.now(UTC))
-    with workspace.read_labels() as store:
-        progress, advice = store.progress(), queue.advise(store.current())
+    status = workspace.status(queue.outlook(workspace.current_labels()))
+    progress, advice = status.labels, status.advice.sentence
     _say(
         f"The world's own answers label again: {progress.n_labelled} mentions, of which "
         f"{progress.n_emerging} mean {workspace.entity.id}.",

@@ -116,14 +116,16 @@ class Pile:
             return Sample(self, self.labels, self.labelled.astype(np.float32))
         return Sample(self, pseudo_labels, np.ones(len(self), dtype=np.float32))
 
-    def labelled_as(self, gold: Int32) -> Pile:
+    def labelled_as(self, gold: Int32, alone: Bools | None = None) -> Pile:
         """Return the pile with labels, (M,): a known entity, e*, "none of these", or `UNKNOWN`.
 
         One name has one sense in a document, so a label counts for the other mentions of its name
-        there. Where labels of one document contradict each other, they stand for themselves only.
+        there, unless it is said to stand `alone`, (M,). Where the labels of one document
+        contradict each other, they stand for themselves only.
         """
         _, vote, size = self.votes
-        given = np.flatnonzero(gold != UNKNOWN)
+        is_given = gold != UNKNOWN
+        given = np.flatnonzero(is_given if alone is None else is_given & ~alone)
         highest = np.full(len(size), np.iinfo(np.int64).min)
         lowest = np.full(len(size), np.iinfo(np.int64).max)
         np.maximum.at(highest, vote[given], gold[given])

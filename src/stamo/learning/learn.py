@@ -7,13 +7,13 @@ that one run can compare them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from stamo.corpus.types import Corpus, EmergingEntity
+from stamo.corpus.types import Corpus, EmergingEntity, LabelKey
 from stamo.errors import LearningError, SettingsError
 from stamo.features.base import Feature
 from stamo.features.embedding import Embedding, MaxMargin
@@ -127,12 +127,14 @@ def encode_pile(
     trained: TrainedModel,
     *,
     encoder: TextEncoder | None = None,
+    alone: Collection[LabelKey] = (),
 ) -> Pile:
     """Prepare the candidate mentions of documents, with what is known of their labels.
 
     A mention is a candidate when its surface is an alias of one of the entities. Its label is the
     id of an emerging entity, the title of a known one, any other text for "none of these", or None
-    where nobody labelled it. All other mentions are entity context.
+    where nobody labelled it. All other mentions are entity context. A label speaks for all
+    mentions of its name and document, but for those of `alone`.
     """
     flat = flatten(corpus.documents, Lexicon.of(kb), entity_numbers(entities, corpus, kb))
     pile = prepare_pile(flat, entities, kb, trained, encoder=encoder)
@@ -141,7 +143,14 @@ def encode_pile(
         raise LearningError(
             f"None of the documents mentions {names}; check the spelling of the aliases."
         )
-    return pile.labelled_as(pile.mentions.gold)
+    keys = (
+        (document.id, index)
+        for document in corpus
+        for index, mention in enumerate(document.mentions)
+        if mention.surface in pile.aliases
+    )
+    is_alone = np.array([key in alone for key in keys]) if alone else None
+    return pile.labelled_as(pile.mentions.gold, is_alone)
 
 
 def entity_numbers(

@@ -97,6 +97,18 @@ class LinkedMention(NamedTuple):
         return next((c for c in self.candidates if c.entity == self.entity), None)
 
     @property
+    def best(self) -> str | None:
+        """The best candidate of a mention that is linked to nothing."""
+        return self.candidates[0].entity if self.entity is None and self.candidates else None
+
+    @property
+    def probability(self) -> float | None:
+        """How probable that candidate is, 0 where there is none; None for a linked mention."""
+        if self.entity is not None:
+            return None
+        return self.candidates[0].confidence if self.candidates else 0.0
+
+    @property
     def runner_up(self) -> ScoredCandidate | None:
         """The second-best candidate."""
         return self.candidates[1] if len(self.candidates) > 1 else None
@@ -106,6 +118,8 @@ class LinkedMention(NamedTuple):
         record = mention_record(
             self.start, self.end, self.surface, self.entity, round(self.confidence, 4), self.id
         )
+        if self.probability is not None:
+            record |= {"best": self.best, "probability": round(self.probability, 4)}
         if self.in_pack:
             record |= declared_fields(self._chosen)
         if all_candidates:
@@ -242,7 +256,8 @@ class MentionColumns:
         """The records of all mentions without candidates; values are made only to explain."""
         if self.score_names or self.reasons:
             return [mention.to_record(all_candidates=False) for mention in self.mentions]
-        named = self.named(np.append(self.linked, self.without))
+        best = self.ranking.candidates[:, 0]
+        named = self.named(np.concatenate([self.linked, self.without, best]))
         chosen = [named.get(number) for number in self.linked.tolist()]
         records = list(
             map(
@@ -255,6 +270,9 @@ class MentionColumns:
                 [one.id if one else "" for one in chosen],
             )
         )
+        for row in np.flatnonzero(self.linked < 0).tolist():
+            first, p = named.get(int(best[row])), float(self.confidence[row, 0])
+            records[row] |= {"best": first and first.entity, "probability": round(p, 4)}
         for row in np.flatnonzero(self.without != NO_PACK).tolist():
             without = named.get(int(self.without[row]))
             records[row] |= declared_fields(chosen[row])

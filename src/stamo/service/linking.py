@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from starlette.exceptions import HTTPException
 
@@ -57,14 +57,6 @@ class Limits:
     """Characters that may wait, about four seconds of work; more are turned away."""
 
 
-class TextLinker(Protocol):
-    """Links documents in their order; called from several threads."""
-
-    def link_documents(self, documents: Iterable[Document]) -> Iterable[LinkedDocument]:
-        """Link the mentions that documents bring, or those that are found."""
-        ...
-
-
 class PackLinker:
     """A linker that is made anew when its packs change; texts under way keep the old one."""
 
@@ -101,7 +93,7 @@ class PackLinker:
 class LinkPool:
     """Links texts in two threads; turns requests away when too much waits or one takes long."""
 
-    def __init__(self, linker: TextLinker, limits: Limits = Limits()) -> None:
+    def __init__(self, linker: PackLinker, limits: Limits = Limits()) -> None:
         self._linker, self._limits = linker, limits
         self._short, self._long = (ThreadPoolExecutor(1, "stamo-link") for _ in range(2))
         self._waiting: deque[tuple[str, asyncio.Future[Any]]] = deque()
@@ -226,7 +218,7 @@ def check_size(size: int, most: int, sentence: str) -> None:
 
 
 def annotate_nif(
-    data: bytes, linker: TextLinker, emerging: Collection[str], max_characters: int
+    data: bytes, linker: PackLinker, emerging: Collection[str], max_characters: int
 ) -> bytes:
     """Link texts in NIF, as GERBIL asks for them.
 

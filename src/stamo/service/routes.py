@@ -18,8 +18,11 @@ from stamo import errors as wrong
 from stamo.discovery.discover import accept
 from stamo.discovery.proposals import FoundFolder, Proposal, ProposalKind
 from stamo.kb.base import KnowledgeBase
+from stamo.linking.detect import LinkerSettings
+from stamo.linking.linker import Linker
 from stamo.models.store import TrainedModel
 from stamo.packs.folder import PackEntry, PackFolder
+from stamo.packs.pack import EntityPack
 from stamo.service import schemas
 from stamo.service.jobs import Job, Jobs
 from stamo.service.linking import Limits, LinkPool, PackLinker, annotate_nif, check_size
@@ -142,12 +145,25 @@ async def link(service: The, body: schemas.LinkIn) -> schemas.LinkOut:
         raise wrong.CorpusFormatError(said) from error
     start = time.perf_counter()
     linked = await service.pool.link(body.text)
-    mentions = [schemas.MentionOut.model_validate(mention) for mention in linked]
-    if any(mention.in_pack for mention in mentions):
-        emerging = await run_in_threadpool(service.emerging)
-        for mention in mentions:
-            mention.emerging = mention.in_pack and mention.entity in emerging
-    return schemas.LinkOut(mentions=mentions, seconds=time.perf_counter() - start)
+    has_pack = any(mention.in_pack for mention in linked)
+    emerging = await run_in_threadpool(service.emerging) if has_pack else frozenset[str]()
+    return schemas.LinkOut.of(linked, emerging, time.perf_counter() - start)
+
+
+@router.post(f"{SPACE}/try", tags=["workspaces"])
+def try_pack(service: The, name: str, body: schemas.TryIn) -> schemas.LinkOut:
+    """Link a text with the pack that a workspace learned last.
+
+    The pack need not be in use; those that are in use of other entities link too.
+    """
+    path, start = service.desks.workspace(name).pack_path, time.perf_counter()
+    if not path.is_file():
+        raise MissingWorkspaceError(f"{name!r} has no pack yet; learn it first.")
+    own = EntityPack.load(path, service.kb, service.trained.fingerprint)
+    packs = [own, *(p for p in service.packs.packs() if p.entity.id != own.entity.id)]
+    linker = Linker(service.kb, service.trained, packs, settings=LinkerSettings(explain=True))
+    emerging = {pack.entity.id for pack in packs}
+    return schemas.LinkOut.of(linker.link(body.text), emerging, time.perf_counter() - start)
 
 
 @router.post("/nif", tags=["linking"], openapi_extra=_NIF, response_class=Response)
@@ -240,13 +256,14 @@ def list_workspaces(service: The) -> list[schemas.WorkspaceInfo]:
 def show_workspace(service: The, name: str) -> schemas.WorkspaceInfo:
     """Tell where a workspace stands."""
     workspace = service.desks.workspace(name)
-    stage = workspace.status().stage
+    status = workspace.status()
+    stage = status.stage
     return schemas.WorkspaceInfo(
         name=name,
         entity=workspace.entity.id,
         aliases=workspace.entity.aliases,
         next_step=stage[:1].upper() + stage[1:],
-        progress=labelling.labelling_progress(workspace),
+        progress=labelling.labelling_progress(status),
         has_report=(workspace.path / REPORT).is_file(),
         pack=_own_pack(workspace),
     )
@@ -264,29 +281,44 @@ def _own_pack(workspace: Workspace) -> schemas.OwnPack | None:
 
 @router.get(f"{SPACE}/progress", tags=["workspaces"])
 def show_progress(service: The, name: str) -> labelling.LabellingProgress:
-    """Count the labels."""
-    return labelling.labelling_progress(service.desks.workspace(name))
+    """Count the labels, and say what to do next."""
+    return labelling.labelling_progress(service.desks.workspace(name).status())
 
 
 @router.post(f"{SPACE}/next", tags=["workspaces"])
 def next_mention(service: The, name: str, body: schemas.NextIn) -> schemas.NextOut:
-    """Keep the next mention for this client; the model's guess stays hidden."""
+    """Ask for the mention to label now.
+
+    It is kept for this person, and nobody else is asked it; the model's guess stays hidden.
+    """
     desk = service.desks.open(name)
-    return schemas.NextOut(question=desk.next(body.client), progress=desk.progress())
+    return schemas.NextOut(question=desk.next(body.who, body.ask), progress=desk.progress())
+
+
+@router.post(f"{SPACE}/leave", tags=["workspaces"], status_code=204)
+def leave(service: The, name: str, body: schemas.PersonIn) -> None:
+    """Stop labelling: what was kept for this person is free."""
+    service.desks.open(name).release(body.who)
 
 
 @router.post(f"{SPACE}/labels", tags=["workspaces"], status_code=201)
 def add_label(service: The, name: str, body: schemas.LabelIn) -> schemas.LabelOut:
-    """Keep a label, "none of these" or a skip; then tell what the model would have said."""
+    """Label a mention.
+
+    The answer tells what the model would have said, and which mention to label next.
+    """
     desk, key = service.desks.open(name), (body.document, body.mention)
-    guess = desk.decide(key, body.choice, who=body.who, client=body.client, change=body.change)
-    return schemas.LabelOut(guess=guess, progress=desk.progress())
+    guess = desk.decide(key, body.choice, who=body.who, only=body.only, change=body.change)
+    return schemas.LabelOut(guess=guess, **dict(next_mention(service, name, body)))
 
 
 @router.post(f"{SPACE}/undo", tags=["workspaces"])
-def undo(service: The, name: str, body: schemas.UndoIn) -> schemas.NextOut:
-    """Take back this person's last decision and return its mention."""
-    if service.desks.open(name).undo(who=body.who, client=body.client) is None:
+def undo(service: The, name: str, body: schemas.NextIn) -> schemas.NextOut:
+    """Take back this person's last answer.
+
+    Its mention is the next.
+    """
+    if service.desks.open(name).undo(who=body.who) is None:
         raise wrong.WorkspaceError(f"{body.who!r} has no label here to take back.")
     return next_mention(service, name, body)
 
@@ -352,7 +384,7 @@ def report(service: The, name: str) -> HTMLResponse:
     if not path.is_file():
         raise MissingWorkspaceError(f"{name!r} has no report yet; learn it first.")
     headers = {"Content-Security-Policy": REPORT_POLICY}
-    return HTMLResponse(with_links(path.read_text("utf-8"), "/label"), headers=headers)
+    return HTMLResponse(with_links(path.read_text("utf-8"), "/label", "/try"), headers=headers)
 
 
 @router.post(f"{SPACE}/learn", tags=["jobs"], status_code=202)
@@ -439,7 +471,7 @@ def accept_found(service: The, key: str, body: schemas.AcceptIn) -> Job:
 
 
 @router.post("/api/found/{key}/reject", tags=["found"], status_code=204)
-def reject_found(service: The, key: str, body: schemas.RejectIn) -> None:
+def reject_found(service: The, key: str, body: schemas.PersonIn) -> None:
     """Leave a proposal out from now on."""
     proposal = service.found.with_id(key)
     service.found.decide(proposal, "rejected", by=body.who, at=datetime.now(UTC))

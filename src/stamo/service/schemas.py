@@ -5,14 +5,17 @@ Requests are checked field by field. An answer is read off the attributes of wha
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from stamo.discovery.proposals import Proposal
+from stamo.linking.results import LinkedMention
 from stamo.packs.folder import PackEntry
 from stamo.workspace.desk import Guess, LabellingProgress, Question
 from stamo.workspace.labels import LabellerPair
+from stamo.workspace.verdict import Ask
 
 N_SHOWN = 20
 
@@ -40,6 +43,12 @@ class LinkIn(_In):
     """A text to link."""
 
     text: str
+
+
+class TryIn(_In):
+    """A few sentences to link."""
+
+    text: Annotated[str, Field(max_length=10_000)]
 
 
 class CandidateOut(_Out):
@@ -79,6 +88,10 @@ class MentionOut(_Out):
     id: Id
     """What its entity is called elsewhere, such as Q29584."""
     confidence: Rounded
+    best: str | None = None
+    """The best candidate of a mention that is linked to nothing."""
+    probability: Rounded | None = None
+    """How probable that candidate is."""
     emerging: bool = False
     runner_up: CandidateOut | None
     candidates: list[CandidateOut]
@@ -96,6 +109,16 @@ class LinkOut(BaseModel):
 
     mentions: list[MentionOut]
     seconds: Rounded
+
+    @classmethod
+    def of(
+        cls, linked: Sequence[LinkedMention], emerging: Collection[str], seconds: float
+    ) -> LinkOut:
+        """Turn linked mentions into JSON; `emerging` are the entities of packs."""
+        mentions = [MentionOut.model_validate(mention) for mention in linked]
+        for mention in mentions:
+            mention.emerging = mention.in_pack and mention.entity in emerging
+        return cls(mentions=mentions, seconds=seconds)
 
 
 class PackOut(BaseModel):
@@ -132,21 +155,12 @@ class PackOut(BaseModel):
         )
 
 
-class RelatedOut(BaseModel):
-    """An entity that a packed one is related to."""
-
-    entity: str
-    relatedness: Rounded
-
-
 class PackDetailOut(PackOut):
     """All that a person wants to know of a pack."""
 
     priors: dict[str, Rounded]
-    related: list[RelatedOut]
+    related: dict[str, Rounded]
     """The most related neighbours, best first."""
-    n_neighbours: int
-    dimensions: int
     kb_fingerprint: str
     model_fingerprint: str
     labels_fingerprint: str
@@ -158,14 +172,10 @@ class PackDetailOut(PackOut):
         """Turn a usable pack into JSON."""
         pack = entry.pack
         assert pack is not None
-        best = (-pack.relatedness).argsort(kind="stable")[:N_SHOWN].tolist()
-        scores = pack.relatedness.tolist()
         return cls(
             **PackOut.of(entry).model_dump(),
             priors=dict(zip(pack.entity.aliases, pack.priors.tolist(), strict=True)),
-            related=[RelatedOut(entity=pack.titles[i], relatedness=scores[i]) for i in best],
-            n_neighbours=len(pack.neighbours),
-            dimensions=len(pack.vector),
+            related=dict(pack.strongest_neighbours(N_SHOWN)),
             kb_fingerprint=pack.kb_fingerprint,
             model_fingerprint=pack.model_fingerprint,
             labels_fingerprint=pack.labels_fingerprint,
@@ -174,11 +184,17 @@ class PackDetailOut(PackOut):
         )
 
 
-class NextIn(_In):
-    """Who asks for a mention to label."""
+class PersonIn(_In):
+    """Who asks; the mention that is shown is kept for this person."""
 
-    client: Name
-    """Any text that stays the same for one open page; the mention it shows is kept for it."""
+    who: Name
+
+
+class NextIn(PersonIn):
+    """Who asks for a mention to label, and for which."""
+
+    ask: Ask = ""
+    """What teaches most, or mentions that are `probable` or `doubtful` ones of the entity."""
 
 
 class OwnPack(_Out):
@@ -213,31 +229,24 @@ class NextOut(_Out):
     progress: LabellingProgress
 
 
-class LabelIn(_In):
-    """What a person decided on one mention."""
+class LabelIn(NextIn):
+    """What a person decided on one mention, and which they want to see next."""
 
     document: Annotated[str, Field(max_length=2000)]
     mention: Annotated[int, Field(ge=0)]
-    who: Name
-    client: Name
     choice: Annotated[str, Field(min_length=1, max_length=2000)]
     """One of the question's choices, another title of the knowledge base, `@none` for "none of
     these", or `@skip`."""
+    only: bool = False
+    """Whether it holds for this mention alone, not for others of its name in the document."""
     change: bool = False
     """Whether the mention may have a label already."""
 
 
-class LabelOut(_Out):
-    """The label is kept; only now comes the model's guess."""
+class LabelOut(NextOut):
+    """The label is kept: the next mention, and only now the model's guess."""
 
     guess: Guess | None
-    progress: LabellingProgress
-
-
-class UndoIn(NextIn):
-    """Whose last decision is taken back."""
-
-    who: Name
 
 
 class CheckOut(_Out):
@@ -257,6 +266,7 @@ class LabelEntryOut(_Out):
     """The text before the mention, the mention, the text after it."""
     choice: str
     answer: str
+    only: bool
     labeller: str
     at: str
     said: list[str]
@@ -299,12 +309,6 @@ class AcceptIn(_In):
     workspace: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,59}$")]
     labels: bool = False
     """Keep the suggested labels as labels of this person."""
-
-
-class RejectIn(_In):
-    """Who rejects a proposal."""
-
-    who: Name
 
 
 class StatusOut(BaseModel):

@@ -40,9 +40,10 @@ PAGE_POLICY = (
 )
 REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'; sandbox"
+    "form-action 'self'; frame-ancestors 'none'; sandbox allow-forms"
 )
-"""A report is one file with its own styles and pictures, and nothing in it may run or load."""
+"""A report is one file with its own styles and pictures, and nothing in it may run or load; its one
+form leads to a page of ours."""
 
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",

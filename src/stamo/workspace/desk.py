@@ -1,8 +1,8 @@
 """The label desk: what is asked next, what a person decides or takes back, and what was said.
 
-A person in a terminal and several people on pages label at the same desk. A mention that is shown
-is kept for whoever sees it, so that nobody else is asked the same. What is kept lives in memory
-only: after a restart nobody holds anything.
+A person in a terminal and several people on pages label at the same desk. The mention that is shown
+is kept for the person who sees it, so that nobody else is asked the same, until they answer, leave
+or ask again. What is kept lives in memory only: after a restart nobody holds anything.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 
 from stamo.corpus.types import Corpus, Document, LabelKey
@@ -24,7 +23,7 @@ from stamo.linking.results import LinkedDocument
 from stamo.models.store import TrainedModel
 from stamo.system.files import Closing, file_version
 from stamo.workspace.documents import DOCUMENTS_MANIFEST
-from stamo.workspace.folder import N_LABELS, Workspace, workspace_folders
+from stamo.workspace.folder import N_LABELS, Status, Workspace, workspace_folders
 from stamo.workspace.labels import (
     EMERGING_CHOICE,
     NONE,
@@ -35,9 +34,9 @@ from stamo.workspace.labels import (
     LabelTarget,
     describe_choice,
 )
-from stamo.workspace.queue import LabelQueue, open_queue
-from stamo.workspace.verdict import Check, MentionPlace
-from stamo.workspace.wording import Snippet, count_of, cut_context, cut_end, cut_start
+from stamo.workspace.queue import LabelQueue, asked_apart, open_queue
+from stamo.workspace.verdict import Ask, Check, MentionPlace, Outlook
+from stamo.workspace.wording import Snippet, cut_context, cut_end, cut_start
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +85,8 @@ class Question:
     after: str
     choices: tuple[Choice, ...]
     n_same: int
-    """Mentions of this name in this document: one label speaks for all of them."""
+    """Mentions of this name in this document: one label speaks for all of them, unless it is given
+    for one only."""
     differ: bool
     """Whether labels of this name in this document differ; then each speaks for itself."""
     label: str | None
@@ -118,27 +118,19 @@ class LabellingProgress:
     n_left: int = 0
     """Mentions that nobody has looked at."""
     target: int = N_LABELS
-    by: dict[str, int] = field(default_factory=dict)
-    """How many labels each person gave."""
     advice: str = ""
-    """Whether more labels help, where it is known."""
+    """What to do next: label more and of what kind, learn, or what the verdict on the pack says."""
+    ask: Ask = ""
+    """Which mentions the advice speaks of."""
+    is_enough: bool = False
+    """Whether the labels are enough to learn from."""
 
 
-def labelling_progress(workspace: Workspace) -> LabellingProgress:
-    """Count the labels of a workspace; its documents are not read for it."""
-    events, n_mentions = workspace.current_labels(), workspace.documents.manifest.n_mentions
-    by = Counter(event.labeller for event in events if event.choice != SKIP)
-    n, n_left = by.total(), max(n_mentions - len(events), 0)
-    target, advice = min(N_LABELS, n_mentions) or N_LABELS, ""
-    if n >= target and all(event.choice != EMERGING_CHOICE for event in events):
-        rest = "label some more." if n_left else "collect more documents."
-        advice = f"None of the {n} labels is {workspace.entity.id}; {rest}"
-    elif target <= n < N_LABELS:
-        advice = (
-            f"{count_of(n, 'label')}, and nothing is left to label. To judge a pack takes about "
-            f"{N_LABELS}: collect more documents, or learn from what there is."
-        )
-    return LabellingProgress(n, len(events) - n, n_left, target, dict(by), advice)
+def labelling_progress(status: Status) -> LabellingProgress:
+    """Say how far the labels of a workspace are."""
+    labels, target = status.labels, min(N_LABELS, status.n_mentions) or N_LABELS
+    counts = (labels.n_labelled, labels.n_skipped, status.n_left, target)
+    return LabellingProgress(*counts, *status.advice)
 
 
 def find_entities(kb: KnowledgeBase, search: str) -> tuple[Choice, ...]:
@@ -179,6 +171,8 @@ class LabelEntry:
     choice: str
     answer: str
     """The choice as people read it."""
+    only: bool
+    """Whether it holds for this mention alone."""
     labeller: str
     at: str
     said: tuple[str, ...]
@@ -231,6 +225,7 @@ def list_labels(
                 shown=shown,
                 choice=event.choice,
                 answer=answer,
+                only=event.only,
                 labeller=event.labeller,
                 at=f"{event.at:%Y-%m-%d %H:%M}",
                 said=tuple(said[target.place]),
@@ -258,19 +253,25 @@ class LabelDesk(Closing):
         self.workspace, self.kb, self._trained, self._link = workspace, kb, trained, link
         self.store = workspace.open_labels()
         self.documents: dict[str, Document] = {}
-        self.advice = ""
-        """What the advisor last said of whether more labels help."""
         self._lock = threading.RLock()
         self._version: tuple[int, int, int] | None = None
         self._targets: dict[LabelKey, LabelTarget] = {}
         self._queue: LabelQueue | None = None
-        self._ordered: tuple[list[LabelEvent], list[LabelKey]] | None = None
+        self._outlook: Outlook | None = None
         self._choices: dict[str, tuple[Choice, ...]] = {}
         self._held: dict[str, tuple[LabelKey, float]] = {}
+        self._again: dict[str, LabelKey] = {}
+        """The mention whose answer each person just took back."""
 
     def close(self) -> None:
         """Close the labels; all of them are on disk already."""
+        self._forget_queue()
         self.store.close()
+
+    def _forget_queue(self) -> None:
+        if self._queue is not None:
+            self._queue.close()
+        self._queue = None
 
     def read(self) -> None:
         """Read the documents, where they changed since the last time."""
@@ -285,31 +286,43 @@ class LabelDesk(Closing):
                     for index, mention in enumerate(document.mentions)
                     if mention.surface in names
                 }
-                self._version, self._queue, self._ordered = version, None, None
+                self._version = version
+                self._forget_queue()
 
-    def next(self, client: str = "") -> Question | None:
-        """Return the mention to ask now: the one that this client holds, or the best free one.
+    def next(self, who: str = "", ask: Ask = "") -> Question | None:
+        """Return the mention to ask a person now, and begin to work out what comes after it.
 
-        A client holds one mention, for some minutes; None where nothing is left for it.
+        It is the advisor's first choice of those that nobody else sees, whatever the person saw
+        before; but one whose answer they just took back is asked first. Where no person is named,
+        it is kept for nobody. None: nothing is left.
         """
         with self._lock:
             self.read()
+            self.release(who)
             events, now = self.store.current(), time.monotonic()
-            decided = {event.target.place for event in events}
-            open_ = {key for key, target in self._targets.items() if target.place not in decided}
-            self._held = {who: held for who, held in self._held.items() if held[1] > now}
-            mine, _ = self._held.pop(client, (None, 0.0))
-            if mine not in open_:
-                taken = {key for key, _ in self._held.values()}
-                differing = _differing(events)
-                free = [k for k in self._order(events) if k in open_ and k not in taken]
-                # Where labels of one name in one document differ, every mention of it is asked.
-                first = (key for key in free if self._targets[key].name in differing)
-                mine = next(chain(first, free), None)
-            if mine is None:
+            if self._queue is None and self._targets:
+                corpus = Corpus(tuple(self.documents.values()))
+                self._queue = open_queue(self.workspace, corpus, self.kb, self._trained)
+            if self._queue is None:
                 return None
-            self._held[client] = (mine, now + LEASE_SECONDS)
-            return self.question(mine)
+            order = self._queue.order(events, ask)
+            taken = {key for key, until in self._held.values() if until > now}
+            free = [key for key in order if key not in taken]
+            again = self._again.pop(who, None)
+            key = again if again in free else next(iter(free), None)
+            if sum(event.choice != SKIP for event in events) >= N_LABELS:
+                self._outlook = self._queue.outlook(events)
+            if key is None:
+                return None
+            if who:
+                self._held[who] = (key, now + LEASE_SECONDS)
+            self._queue.look_ahead(events, key, ask)
+            return self.question(key)
+
+    def release(self, who: str) -> None:
+        """Let others see what was kept for a person, who has left."""
+        with self._lock:
+            self._held.pop(who, None)
 
     def question(self, key: LabelKey) -> Question:
         """Return any candidate mention, with its label where it has one.
@@ -345,13 +358,13 @@ class LabelDesk(Closing):
                 after=cut_end(document.text[target.end :], CONTEXT_CHARACTERS),
                 choices=self._choices[target.surface],
                 n_same=sum(m.surface == target.surface for m in document.mentions),
-                differ=target.name in _differing(events),
+                differ=target.name in asked_apart(e for e in events if not e.only),
                 label=None if label is None else describe_choice(label.choice, entity.id),
                 labelled_by="" if label is None else label.labeller,
             )
 
     def decide(
-        self, key: LabelKey, choice: str, *, who: str, client: str = "", change: bool = False
+        self, key: LabelKey, choice: str, *, who: str, only: bool = False, change: bool = False
     ) -> Guess | None:
         """Keep what a person decided; it is on disk when this returns.
 
@@ -359,7 +372,7 @@ class LabelDesk(Closing):
             key: The mention.
             choice: One of the question's choices, another title, `@none` or `@skip`.
             who: The person.
-            client: Who holds the mention, see `next`.
+            only: Whether it holds for this mention alone.
             change: Whether the mention may have a label already.
 
         Returns:
@@ -372,7 +385,7 @@ class LabelDesk(Closing):
         """
         with self._lock:
             question, now = self.question(key), time.monotonic()
-            others = (held for holder, held in self._held.items() if holder != client)
+            others = (held for holder, held in self._held.items() if holder != who)
             if any(held == key and until > now for held, until in others):
                 raise WorkspaceError(
                     "Somebody else is labelling this mention now; go on with the next one."
@@ -385,36 +398,23 @@ class LabelDesk(Closing):
                     f"{choice[:80]!r} is no choice for this mention; take one of those that "
                     "came with it, or another entity of the knowledge base."
                 )
-            self.store.add(self._targets[key], choice, labeller=who, at=datetime.now(UTC))
-            events = self.store.current()
-            n = sum(event.choice != SKIP for event in events)
-            if self._queue is not None and n >= N_LABELS and n % 5 == 0:
-                self.advice = self._queue.advise(events)
+            at = datetime.now(UTC)
+            self.store.add(self._targets[key], choice, labeller=who, at=at, only=only)
         return None if choice == SKIP else self._guess(key)
 
-    def undo(self, *, who: str, client: str = "") -> LabelEvent | None:
+    def undo(self, *, who: str) -> LabelEvent | None:
         """Take back a person's last choice or skip; its mention is the next that they are asked."""
         with self._lock:
             self.read()
             event = self.store.undo(labeller=who, at=datetime.now(UTC))
             for key, target in self._targets.items():
                 if event is not None and target.place == event.target.place:
-                    self._held[client] = (key, time.monotonic() + LEASE_SECONDS)
+                    self._again[who] = key
             return event
 
     def progress(self) -> LabellingProgress:
-        """Count the labels, with what the advisor says."""
-        counted = labelling_progress(self.workspace)
-        return replace(counted, advice=counted.advice or self.advice)
-
-    def _order(self, events: list[LabelEvent]) -> list[LabelKey]:
-        """Return the open mentions, those first that teach most as things are now."""
-        if self._ordered is None or self._ordered[0] != events:
-            if self._queue is None and self._targets:
-                corpus = Corpus(tuple(self.documents.values()))
-                self._queue = open_queue(self.workspace, corpus, self.kb, self._trained)
-            self._ordered = (events, [] if self._queue is None else self._queue.order(events))
-        return self._ordered[1]
+        """Say how far the labels are, by what the advisor last expected of the others."""
+        return labelling_progress(self.workspace.status(self._outlook))
 
     def _guess(self, key: LabelKey) -> Guess | None:
         try:
@@ -432,15 +432,6 @@ class LabelDesk(Closing):
         # With an earlier pack of the entity in use, the model may know it already.
         choice = EMERGING_CHOICE if found.entity == self.workspace.entity.id else found.entity
         return Guess(choice, found.entity, round(found.confidence, 4))
-
-
-def _differing(events: Iterable[LabelEvent]) -> set[tuple[str, str]]:
-    """Return the names, with their documents, that have labels which differ."""
-    said = defaultdict(set)
-    for event in events:
-        if event.choice != SKIP:
-            said[event.target.name].add(event.choice)
-    return {name for name, choices in said.items() if len(choices) > 1}
 
 
 class Desks(Closing):

@@ -25,7 +25,16 @@ from stamo.packs.pack import PACK_SUFFIX, EntityPack, read_bytes
 from stamo.system.files import read_json, sweep, to_json, try_lock, write_atomic
 from stamo.workspace.documents import DocumentParts
 from stamo.workspace.labels import LabelEvent, LabelProgress, LabelStore, labels_fingerprint
-from stamo.workspace.verdict import Decision, Verdict, judge, read_summary
+from stamo.workspace.verdict import (
+    MANY_LABELS,
+    Advice,
+    Decision,
+    Outlook,
+    Verdict,
+    advise,
+    judge,
+    read_summary,
+)
 from stamo.workspace.wording import count_of
 
 
@@ -128,7 +137,7 @@ def verify_unchanged(workspaces: Sequence[Workspace], artifacts: Artifacts) -> d
 
 FORMAT = "stamo-workspace"
 VERSION = 2
-N_LABELS = 20
+N_LABELS = MANY_LABELS
 REPORT = "report.html"
 VERSIONS = "versions"
 DAMAGED = "damaged"
@@ -156,15 +165,16 @@ class Status:
     another."""
     has_report: bool
     """Whether a report was written since the pack was."""
+    advice: Advice
+    """What to do with the labels: the verdict on a pack that was learned from them, else whether
+    more are needed."""
     next_step: str = ""
     """One sentence."""
     stage: str = ""
     """The same in a few words, for a table."""
 
-    @property
-    def n_left(self) -> int:
-        """Return how many candidate mentions are neither labelled nor skipped."""
-        return max(self.n_mentions - self.labels.n_labelled - self.labels.n_skipped, 0)
+    n_left: int = 0
+    """Candidate mentions that are neither labelled nor skipped."""
 
 
 @dataclass(frozen=True)
@@ -346,8 +356,8 @@ class Workspace:
         finally:
             os.close(descriptor)
 
-    def status(self) -> Status:
-        """Tell what is there and what comes next."""
+    def status(self, outlook: Outlook | None = None) -> Status:
+        """Tell what is there and what comes next; `outlook` is what the advisor expects."""
         manifest, folder = self.documents.manifest, shlex.quote(str(self.path))
         with self.read_labels() as store:
             labels, events = store.progress(), store.current()
@@ -367,6 +377,13 @@ class Workspace:
             except PackError:
                 outdated = DAMAGED
         packs = (path.name for path in self.packs_dir.glob(f"*{PACK_SUFFIX}"))
+        n_left = max(manifest.n_mentions - labels.n_labelled - labels.n_skipped, 0)
+        if verdict is not None and not outdated:
+            is_enough = verdict.decision is not Decision.label_more
+            advice = Advice(verdict.sentence, verdict.ask, is_enough)
+        else:
+            n_other = labels.n_labelled - labels.n_emerging
+            advice = advise(self.entity.id, labels.n_emerging, n_other, n_left, outlook)
         status = Status(
             entity=self.entity,
             n_documents=manifest.n_documents,
@@ -377,6 +394,8 @@ class Workspace:
             outdated=outdated,
             verdict=verdict,
             has_report=has_report,
+            advice=advice,
+            n_left=n_left,
         )
         stage, step = _next_step(status, bool(manifest.parts or manifest.state), folder)
         for task, doing in BUSY.items():
@@ -477,14 +496,12 @@ def _next_step(status: Status, started: bool, folder: str) -> tuple[str, str]:
             return verdict.decision.value, f"{verdict.sentence} Label with: {label}"
         step = f"{verdict.sentence} Nothing is left to label: {collect} --from FILE"
         return "collect and label more", step
-    n = status.labels.n_labelled
-    missing = min(N_LABELS, status.n_mentions) - n
-    if missing > 0:
-        step = f"Label {count_of(missing, 'more mention')} ({n} done) with: {label}"
-        return f"label {missing} more", step
-    if status.labels.n_emerging:
+    n, said = status.labels.n_labelled, status.advice.sentence
+    if status.advice.is_enough:
         return "learn", f"Learn the entity from {count_of(n, 'label')} with: {learn}"
-    step = f"None of the {n} labels is {status.entity.id!r}"
-    if status.n_left:
-        return "label the entity", f"{step}; label some with: {label}"
-    return "collect more", f"{step}; collect more with: {collect} --from FILE"
+    if not status.n_left:
+        return "collect more", f"{said.removesuffix('.')} with: {collect} --from FILE"
+    stage = (
+        "label the entity" if n >= N_LABELS else f"label {min(N_LABELS - n, status.n_left)} more"
+    )
+    return stage, f"{said.removesuffix('.')} with: {label}"

@@ -44,7 +44,7 @@ from stamo.workspace.labels import (
 LOG, TABLE, TASKS = "jsonl", "csv", "label-studio"
 MARKS = (EMERGING_CHOICE, NONE, SKIP)
 NEEDED = ("document", "start", "end", "choice")
-COLUMNS = ("document", "mention", "surface", "start", "end", "choice", "labeller", "at")
+COLUMNS = ("document", "mention", "surface", "start", "end", "choice", "labeller", "at", "only")
 _Record = dict[str, Any]
 _Said = tuple[LabelEvent, datetime]
 """What a file says of a mention, and when it first may have said so: what the log says later is
@@ -75,7 +75,7 @@ def export_labels(
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
         for label in store.current():
-            row = event_to_json(label)
+            row = event_to_json(label) | {"only": "yes" if label.only else ""}
             # A text that a spreadsheet would take for a formula gets an apostrophe in front.
             cells = (row[name] for name in COLUMNS)
             writer.writerow([cell if cell in MARKS else inert_cell(cell) for cell in cells])
@@ -183,15 +183,18 @@ def add_changes(store: LabelStore, labels: Iterable[_Said]) -> int:
     An old file does not bring back what was changed or undone here since.
     """
     with store.together():
-        holds = {(e.labeller, e.target.place): e.choice for e in store.current_by_labeller()}
-        said = {(e.labeller, e.target.place, e.choice): e.at for e in store.events()}
+        holds = {
+            (e.labeller, e.target.place): (e.choice, e.only) for e in store.current_by_labeller()
+        }
+        said = {(e.labeller, e.target.place, (e.choice, e.only)): e.at for e in store.events()}
         n_changes = 0
         for label, since in labels:
-            who, place, choice = label.labeller, label.target.place, store.kept_as(label.choice)
+            who, place = label.labeller, label.target.place
+            choice = store.kept_as(label.choice), label.only
             last_said = said.get((who, place, choice))
             is_known = last_said is not None and last_said >= since
             if holds.get((who, place)) != choice and not is_known:
-                store.add(label.target, choice, labeller=who, at=label.at)
+                store.add(label.target, choice[0], labeller=who, at=label.at, only=label.only)
                 holds[who, place] = choice
                 n_changes += 1
         return n_changes
@@ -249,7 +252,7 @@ def _read_table(
             who = row.get("labeller") or labeller
             if choice == UNDO:
                 raise CorpusFormatError("a table cannot take labels back; import the log.")
-            yield _said(target, choice, who, when), when
+            yield _said(target, choice, who, when, row.get("only") == "yes"), when
     except RowError as error:
         raise CorpusFormatError(f"Line {error.line}: {error}") from error
     except UnknownMentionError:
@@ -289,7 +292,8 @@ def _task(document: Document, events: list[LabelEvent], labels: list[LabelEvent]
                 "from_name": "label",
                 "to_name": "text",
                 "value": _marked(label.target) | {"labels": [label.choice]},
-                "meta": {"labeller": label.labeller, "at": to_timestamp(label.at)},
+                "meta": {"labeller": label.labeller, "at": to_timestamp(label.at)}
+                | ({"only": True} if label.only else {}),
             }
         )
     return {
@@ -350,14 +354,14 @@ def _read_choices(
                 leave_out(str(error))
                 continue
             times = [_time(stamp) for stamp in (made, meta.get("at")) if stamp] or [at]
-            yield _said(target, chosen[0], who, times[0]), min(times)
+            yield _said(target, chosen[0], who, times[0], bool(meta.get("only"))), min(times)
 
 
-def _said(target: LabelTarget, choice: str, who: str, at: datetime) -> LabelEvent:
+def _said(target: LabelTarget, choice: str, who: str, at: datetime, only: bool) -> LabelEvent:
     """Return a label of a file, checked; it gets its uid where it is added."""
     check_label(target, choice, who)
     to_timestamp(at)
-    return LabelEvent("", who, at, target, choice)
+    return LabelEvent("", who, at, target, choice, only=only)
 
 
 def _time(stamp: object) -> datetime:

@@ -80,6 +80,8 @@ class LabelEvent:
     """An entity's title, `@emerging`, `@none`, `@skip`, or `@undo`."""
     undoes: str | None = None
     """The uid of the event that is undone."""
+    only: bool = False
+    """Whether it holds for this mention alone; else it speaks for all of its name and document."""
 
 
 def describe_choice(choice: str, entity: str) -> str:
@@ -133,7 +135,8 @@ def event_to_json(event: LabelEvent) -> dict[str, Any]:
     """Return the plain values of an event; `event_from_json` reads them back."""
     record = {"uid": event.uid, "labeller": event.labeller, "at": to_timestamp(event.at)}
     record |= asdict(event.target) | {"choice": event.choice}
-    return record if event.undoes is None else record | {"undoes": event.undoes}
+    more = {"undoes": event.undoes, "only": event.only}
+    return record | {name: value for name, value in more.items() if value}
 
 
 def event_from_json(record: Any) -> LabelEvent:
@@ -157,7 +160,7 @@ def event_from_json(record: Any) -> LabelEvent:
     except (TypeError, ValueError, AttributeError) as error:
         raise CorpusFormatError(f"A label event holds a value that is none ({error}).") from error
     uid, who, choice = record["uid"], record["labeller"], record["choice"]
-    undoes = record.get("undoes")
+    undoes, only = record.get("undoes"), record.get("only", False)
     check_label(target, choice, who)
     to_timestamp(at)
     for text in (uid, "-" if undoes is None else undoes):
@@ -167,11 +170,13 @@ def event_from_json(record: Any) -> LabelEvent:
             )
     if (choice == UNDO) != (undoes is not None):
         raise CorpusFormatError("An undo must name the event that it undoes, and only an undo may.")
-    return LabelEvent(uid, who, at, target, choice, undoes)
+    if not isinstance(only, bool):
+        raise CorpusFormatError(f"A label event has {only!r} for 'only'; give true or false.")
+    return LabelEvent(uid, who, at, target, choice, undoes, only)
 
 
 APPLICATION_ID = 0x5354414D
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_SECONDS = 30
 
 _SCHEMA = """
@@ -187,6 +192,7 @@ CREATE TABLE events (
     end_ INTEGER NOT NULL,
     choice TEXT NOT NULL,
     undoes TEXT,
+    only INTEGER NOT NULL,
     CHECK (start < end_),
     CHECK ((choice = '@undo') = (undoes IS NOT NULL))
 ) STRICT;
@@ -388,7 +394,15 @@ class LabelStore(Closing):
         with self._lock:
             self._connection.close()
 
-    def add(self, target: LabelTarget, choice: str, *, labeller: str, at: datetime) -> LabelEvent:
+    def add(
+        self,
+        target: LabelTarget,
+        choice: str,
+        *,
+        labeller: str,
+        at: datetime,
+        only: bool = False,
+    ) -> LabelEvent:
         """Label a mention; when this returns, the label is on disk.
 
         Args:
@@ -396,6 +410,7 @@ class LabelStore(Closing):
             choice: An entity's title, or `@emerging`, `@none` or `@skip`.
             labeller: Who labels.
             at: When, with a time zone.
+            only: Whether it holds for this mention alone, not for others of its name there.
 
         Raises:
             CorpusFormatError: A value is empty, too long or out of range.
@@ -404,7 +419,7 @@ class LabelStore(Closing):
             raise CorpusFormatError("A label cannot be '@undo'; call undo instead.")
         check_label(target, choice, labeller)
         with self.together() as connection:
-            return _append(connection, labeller, at, target, self.kept_as(choice), None)
+            return _append(connection, labeller, at, target, self.kept_as(choice), only=only)
 
     def kept_as(self, choice: str) -> str:
         """Return what is kept of a choice: the emerging entity by its name is `@emerging`."""
@@ -421,7 +436,7 @@ class LabelStore(Closing):
             found = self._select(last, labeller)
             if not found:
                 return None
-            _append(connection, labeller, at, found[0].target, UNDO, found[0].uid)
+            _append(connection, labeller, at, found[0].target, UNDO, undoes=found[0].uid)
             return found[0]
 
     def events(self) -> list[LabelEvent]:
@@ -463,8 +478,8 @@ class LabelStore(Closing):
                     at, who = datetime.fromisoformat(row["at"]), row["labeller"]
                 except (ValueError, TypeError, IndexError) as error:  # no label has such a value
                     raise sqlite3.DatabaseError(str(error)) from error
-                event = LabelEvent(row["uid"], who, at, target, row["choice"], row["undoes"])
-                events.append(event)
+                more = row["choice"], row["undoes"], bool(row["only"])
+                events.append(LabelEvent(row["uid"], who, at, target, *more))
         return events
 
     @contextmanager
@@ -487,7 +502,7 @@ class LabelStore(Closing):
 
 def find_labelled(
     events: Iterable[LabelEvent], corpus: Corpus, entity: EmergingEntity
-) -> tuple[dict[LabelKey, str], int]:
+) -> tuple[dict[LabelKey, str], set[LabelKey], int]:
     """Look up labels in the documents, by where they are: indices may change when collected anew.
 
     Args:
@@ -496,7 +511,8 @@ def find_labelled(
         entity: The emerging entity; its id replaces `@emerging`.
 
     Returns:
-        The labels without skips, and how many have no mention in the documents any more.
+        The labels without skips, those that hold for their mention alone, and how many have no
+        mention in the documents any more.
     """
     keys = {
         (document.id, mention.start, mention.end): (document.id, index)
@@ -504,6 +520,7 @@ def find_labelled(
         for index, mention in enumerate(document.mentions)
     }
     labels: dict[LabelKey, str] = {}
+    alone: set[LabelKey] = set()
     n_stale = 0
     for event in events:
         key = keys.get((event.target.document, event.target.start, event.target.end))
@@ -511,13 +528,15 @@ def find_labelled(
             n_stale += 1
         elif event.choice != SKIP:
             labels[key] = entity.id if event.choice == EMERGING_CHOICE else event.choice
-    return labels, n_stale
+            alone |= {key} if event.only else set()
+    return labels, alone, n_stale
 
 
 def labels_fingerprint(events: Iterable[LabelEvent]) -> str:
     """Return a hash of what is labelled as what, whoever said so and when."""
     lines = sorted(
-        json.dumps([e.target.document, e.target.start, e.target.end, e.choice]) for e in events
+        json.dumps([e.target.document, e.target.start, e.target.end, e.choice] + ["only"] * e.only)
+        for e in events
     )
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
@@ -528,7 +547,9 @@ def _append(
     at: datetime,
     target: LabelTarget,
     choice: str,
-    undoes: str | None,
+    *,
+    undoes: str | None = None,
+    only: bool = False,
 ) -> LabelEvent:
     n, latest = connection.execute(
         "SELECT count(*), max(at) FROM events WHERE labeller = ?", (labeller,)
@@ -538,7 +559,7 @@ def _append(
     # A labeller's events come one after the other, so their number makes the uid unique.
     parts = (labeller, n, stamp, target.document, target.start, target.end, choice, undoes)
     uid = hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
-    event = LabelEvent(uid, labeller, datetime.fromisoformat(stamp), target, choice, undoes)
+    event = LabelEvent(uid, labeller, datetime.fromisoformat(stamp), target, choice, undoes, only)
     _insert(connection, event)
     return event
 
@@ -546,9 +567,9 @@ def _append(
 def _insert(connection: sqlite3.Connection, event: LabelEvent) -> None:
     connection.execute(
         "INSERT INTO events (uid, labeller, at, document, mention, surface, start, end_, choice, "
-        "undoes) VALUES (:uid, :labeller, :at, :document, :mention, :surface, :start, :end, "
-        ":choice, :undoes) ON CONFLICT DO NOTHING",
-        {"undoes": None} | event_to_json(event),
+        "undoes, only) VALUES (:uid, :labeller, :at, :document, :mention, :surface, :start, :end, "
+        ":choice, :undoes, :only) ON CONFLICT DO NOTHING",
+        {"undoes": None, "only": False} | event_to_json(event),
     )
 
 

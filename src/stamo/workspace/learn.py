@@ -231,7 +231,7 @@ def read_material(
     """
     entity, corpus = workspace.entity, read_corpus(workspace, kb, trained)
     events = workspace.current_labels()
-    labels, n_stale = find_labelled(events, corpus, entity)
+    labels, alone, n_stale = find_labelled(events, corpus, entity)
     # A description can stand for labels; brackets behind the entity's name cannot.
     if not labels and not entity.description:
         raise LearningError(
@@ -245,7 +245,7 @@ def read_material(
         )
     corpus = corpus.with_labels(labels)
     reader = remembering(encoder_of(encoder), workspace.encodings_path)
-    pile = encode_pile([entity], corpus, kb, trained, encoder=reader)
+    pile = encode_pile([entity], corpus, kb, trained, encoder=reader, alone=alone)
     if reader is not None:
         pile.rows(Sentence())
         reader.save()

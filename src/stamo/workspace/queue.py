@@ -1,5 +1,9 @@
 """The label advisor: which mention to ask next, and when more labels stop helping.
 
+Which mention comes first depends on every answer so far. While a person reads, the queue works out
+what would come first after each answer that they may give, so that nobody waits for it. On wish it
+asks for mentions that probably are the entity, or for those of which it is least sure.
+
 The first questions are the ones that stand for most of the pile: each covers the mentions that are
 like it, and the next one covers what is still far from all before (greedy facility location). From
 the sixth label on, mentions count by how unsure the current posterior is about them. A real new
@@ -12,9 +16,12 @@ nearly all the entity say nothing of the rest.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Sequence
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import lru_cache
 from itertools import chain, zip_longest
 
 import numpy as np
@@ -28,9 +35,10 @@ from stamo.learning.default import DefaultArgs, learn_default, products
 from stamo.learning.learn import CLOSED_FORM, encode_pile
 from stamo.models.correction import VIEWS
 from stamo.models.store import TrainedModel
-from stamo.system.files import Float64, Int64
+from stamo.system.files import Closing, Float64, Int64
 from stamo.workspace.folder import Workspace
-from stamo.workspace.labels import EMERGING_CHOICE, SKIP, LabelEvent, LabelTarget
+from stamo.workspace.labels import EMERGING_CHOICE, NONE, SKIP, LabelEvent, LabelTarget
+from stamo.workspace.verdict import Ask, Outlook
 
 LEAST_POSITIVE = 3
 """Until so many labels are the entity, every other question is one that probably is it."""
@@ -42,9 +50,14 @@ MAX_COVERED = 1500
 """Mentions that questions should stand for; of a larger pile, a sample."""
 OTHER_NAME = 0.5
 """How much a mention stands for mentions of another alias."""
-LEAST_CHANGE = 0.02
-"""When the last labels changed less than this share of the pile, more hardly help."""
 N_LAST = 5
+"""Labels of which the advisor says what they changed."""
+N_KEPT = 32
+"""Posteriors that are kept: those of the last labels, and of the answers that may come next."""
+
+Decided = frozenset[tuple[int, str]]
+"""Rows of the pile that somebody decided on, each with `@emerging`, `@none` for anything else, or
+`@skip`."""
 
 
 def choose_documents(
@@ -75,8 +88,12 @@ def choose_documents(
     covered = asked
     if len(covered) > MAX_COVERED:
         covered = np.sort(rng.choice(covered, MAX_COVERED, replace=False))
+        alike = _similarity(pile, views, asked, covered)  # (asked, covered)
+    else:  # the same for every question
+        if "alike" not in pile.kept:
+            pile.kept["alike"] = _similarity(pile, views, asked, covered)
+        alike = pile.kept["alike"]
     matters = np.ones(len(covered)) if weight is None else weight[covered]
-    alike = _similarity(pile, views, asked, covered)  # (asked, covered)
     best = np.zeros(len(covered))
     documents = pile.mentions.documents
     free = np.ones(len(asked), dtype=bool)
@@ -109,7 +126,7 @@ def _similarity(pile: Pile, views: Sequence[Rows], a: Int64, b: Int64) -> Float6
     return np.asarray(np.maximum(total, 0.0) * like_name / max(len(filled), 1))
 
 
-class LabelQueue:
+class LabelQueue(Closing):
     """Orders the candidate mentions of one workspace; its documents are encoded once."""
 
     def __init__(
@@ -132,91 +149,134 @@ class LabelQueue:
                     self.targets[document.id, index] = target
         self.keys = list(self.targets)
         self._row_by_place = {t.place: row for row, t in enumerate(self.targets.values())}
+        # Documents come in the order of a hash: neighbours in a crawl are often alike.
+        n_asked: Counter[str] = Counter()
+        turns: list[tuple[int, bytes, int]] = []
+        for row, (name, _) in enumerate(self.keys):
+            turns.append((n_asked[name], hashlib.sha256(name.encode()).digest(), row))
+            n_asked[name] += 1
+        self._in_turn = np.array([row for *_, row in sorted(turns)], dtype=np.int64)
+        self._posterior_by = lru_cache(N_KEPT)(self._posterior)
+        self._ranked_by = lru_cache(N_KEPT)(self._rank)
+        self._lock = threading.RLock()
+        self._ahead: list[Future[Int64]] = []
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="stamo-queue")
 
-    def order(self, events: Sequence[LabelEvent]) -> list[LabelKey]:
-        """Return all mentions that nobody has decided on, those that teach most first.
+    def close(self) -> None:
+        """Stop looking ahead."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def order(self, events: Sequence[LabelEvent], ask: Ask = "") -> list[LabelKey]:
+        """Return all mentions that nobody has decided on, the one to ask now first.
+
+        Where the labels of a name in a document differ, or hold for one mention only, its other
+        mentions come before all else.
+
+        Args:
+            events: What is labelled as what now.
+            ask: What is wished for; without any posterior yet, what teaches most.
+        """
+        keys = [self.keys[row] for row in self._ranked(self._decided(events), ask).tolist()]
+        apart = asked_apart(events)
+        return sorted(keys, key=lambda key: self.targets[key].name not in apart) if apart else keys
+
+    def look_ahead(self, events: Sequence[LabelEvent], key: LabelKey, ask: Ask = "") -> None:
+        """Begin to work out, in the background, what comes first after any answer to a mention."""
+        decided, row = self._decided(events), self._row_by_place[self.targets[key].place]
+        for future in self._ahead:
+            future.cancel()
+        self._ahead = [
+            self._pool.submit(self._ranked, decided | {(row, choice)}, ask)
+            for choice in (NONE, EMERGING_CHOICE, SKIP)
+        ]
+
+    def outlook(self, events: Sequence[LabelEvent]) -> Outlook | None:
+        """Tell what the last labels changed, and what is expected of the rest of the pile."""
+        ordered = sorted(events, key=lambda event: event.at)
+        now, before = (self._labelled(self._decided(e)) for e in (ordered, ordered[:-N_LAST]))
+        if now is None or before is None or len(before) < LEAST_LABELS:
+            return None
+        free = np.ones(len(self.pile), dtype=bool)
+        free[[row for row, _ in now]] = False
+        if not free.any():
+            return None
+        with self._lock:
+            p, was = self._posterior_by(now)[free], self._posterior_by(before)[free]
+        return Outlook(float(((p > 0.5) != (was > 0.5)).mean()), float(p.sum()), N_LAST)
+
+    def _decided(self, events: Iterable[LabelEvent]) -> Decided:
+        short = {EMERGING_CHOICE: EMERGING_CHOICE, self.entity.id: EMERGING_CHOICE, SKIP: SKIP}
+        rows = ((self._row_by_place.get(e.target.place), e.choice) for e in events)
+        return frozenset((row, short.get(choice, NONE)) for row, choice in rows if row is not None)
+
+    def _labelled(self, decided: Decided) -> Decided | None:
+        """Return what is no skip; None where nothing tells of the entity."""
+        labels = frozenset((row, choice) for row, choice in decided if choice != SKIP)
+        is_told = self.entity.line or any(choice == EMERGING_CHOICE for _, choice in labels)
+        return labels if is_told else None
+
+    def _ranked(self, decided: Decided, ask: Ask) -> Int64:
+        with self._lock:  # who comes while it is worked out waits for it
+            return self._ranked_by(decided, ask)
+
+    def _rank(self, decided: Decided, ask: Ask) -> Int64:
+        """Order the rows that nobody has decided on.
 
         Behind the first `N_AHEAD`, each document is asked once before any is asked again.
         """
-        decided = sorted(self._decided(events))
-        rng, wishes = np.random.default_rng(0), self._wanted(self._labelled(events))
+        labels, rows = self._labelled(decided), np.array(sorted(row for row, _ in decided), int)
+        enough = labels is not None and (len(labels) >= LEAST_LABELS or bool(self.entity.line))
+        p = self._posterior_by(labels) if labels is not None and (enough or ask) else None
+        if ask and p is not None:
+            # One mention for each name in a document first, as one label speaks for all.
+            again = np.ones(len(p), dtype=bool)
+            again[self.pile.votes[0]] = False
+            worth = p if ask == "probable" else -np.abs(p - 0.5)
+            order = np.lexsort((np.arange(len(p)), -worth, again))
+            return order[~np.isin(order, rows)]
+        wishes: list[Float64 | None] = [None]
+        if p is not None:
+            wishes = [np.asarray(4 * p * (1 - p) + 0.1)]
+            positive = [row for row, choice in labels or () if choice == EMERGING_CHOICE]
+            if len(np.unique(self.pile.votes[1][positive])) < LEAST_POSITIVE:
+                wishes.insert(0, np.asarray(p + 0.02))
+        rng = np.random.default_rng(0)
         turns: list[list[int]] = []  # where several wishes compete, they take turns
         for weight in wishes:
-            asked = np.array([*decided, *chain.from_iterable(turns)], dtype=np.int64)
+            asked = np.array([*rows, *chain.from_iterable(turns)], dtype=np.int64)
             n = -(-N_AHEAD // len(wishes))
-            rows = choose_documents(self.pile, self.views, n, rng, chosen=asked, weight=weight)
-            turns.append(rows.tolist())
+            found = choose_documents(self.pile, self.views, n, rng, chosen=asked, weight=weight)
+            turns.append(found.tolist())
         first = [row for turn in zip_longest(*turns) for row in turn if row is not None][:N_AHEAD]
-        taken = {*first, *decided}
-        # Documents come in the order of a hash: neighbours in a crawl are often alike.
-        n_asked: Counter[str] = Counter()
-        rest: list[tuple[int, bytes, int]] = []
-        for row, (document, _) in enumerate(self.keys):
-            rest.append((n_asked[document], hashlib.sha256(document.encode()).digest(), row))
-            n_asked[document] += 1
-        later = [row for *_, row in sorted(rest) if row not in taken]
-        return [self.keys[row] for row in (*first, *later)]
+        later = self._in_turn[~np.isin(self._in_turn, [*first, *rows.tolist()])]
+        return np.array([*first, *later.tolist()], dtype=np.int64)
 
-    def _wanted(self, pile: Pile | None) -> list[Float64 | None]:
-        """Return how much each mention is worth asking, by each wish; None where nothing tells."""
-        enough = pile is not None and int(pile.labelled.sum()) >= LEAST_LABELS
-        if pile is None or not (enough or self.entity.line):
-            return [None]
-        p = self._posterior(pile)
-        unsure = np.asarray(4 * p * (1 - p) + 0.1)
-        if self._n_positive(pile) < LEAST_POSITIVE:
-            return [np.asarray(p + 0.02), unsure]
-        return [unsure]
-
-    def _n_positive(self, pile: Pile) -> int:
-        _, vote, _ = self.pile.votes
-        return len(np.unique(vote[pile.labels[:, 0] > 0.5]))
-
-    def advise(self, events: Sequence[LabelEvent]) -> str:
-        """Tell in a sentence whether more labels help, by what the last ones changed."""
-        ordered = sorted(events, key=lambda event: event.at)
-        now, before = self._labelled(ordered), self._labelled(ordered[:-N_LAST])
-        n = 0 if now is None else int(now.labelled.sum())
-        if now is None or before is None or int(before.labelled.sum()) < LEAST_LABELS:
-            return f"{n} labels so far; more will help."
-        rest = ~now.labelled
-        if not rest.any():
-            return "All candidate mentions are labelled."
-        p = self._posterior(now)
-        if not self._n_positive(now):
-            return (
-                f"None of {n} labels is {self.entity.id!r}, and about {p[rest].sum():.0f} more are "
-                "expected here: the documents hardly mention it."
-            )
-        changed = float(((p > 0.5) != (self._posterior(before) > 0.5))[rest].mean())
-        said = f"The last {N_LAST} labels changed {changed:.1%} of the answers"
-        return said + (": enough for now." if changed < LEAST_CHANGE else "; more will help.")
-
-    def _decided(self, events: Sequence[LabelEvent]) -> dict[int, str]:
-        """Return the choice for each row of the pile that has one."""
-        rows = ((self._row_by_place.get(event.target.place), event.choice) for event in events)
-        return {row: choice for row, choice in rows if row is not None}
-
-    def _labelled(self, events: Sequence[LabelEvent]) -> Pile | None:
-        """Return the pile with some labels; None where no label is the entity."""
-        labels = np.zeros((len(self.pile), 1), dtype=np.float32)
+    def _posterior(self, labels: Decided) -> Float64:
+        """Return the probability that each mention means the entity, (M,)."""
+        given = np.zeros((len(self.pile), 1), dtype=np.float32)
         labelled = np.zeros(len(self.pile), dtype=bool)
-        for row, choice in self._decided(events).items():
-            labelled[row] = choice != SKIP
-            labels[row, 0] = choice in (EMERGING_CHOICE, self.entity.id)
-        if not labels.any() and not self.entity.line:
-            return None
-        return replace(self.pile, labels=labels, labelled=labelled)
-
-    def _posterior(self, pile: Pile) -> Float64:
+        for row, choice in labels:
+            labelled[row], given[row, 0] = True, choice == EMERGING_CHOICE
         learned = learn_default(
-            pile,
+            replace(self.pile, labels=given, labelled=labelled),
             self._trained.model,
             CLOSED_FORM,
             DefaultArgs(n_slots=1, choose=False),
             temperature=self._trained.calibration.temperature,
         )
         return learned.posterior[:, 0].astype(np.float64)
+
+
+def asked_apart(events: Iterable[LabelEvent]) -> set[tuple[str, str]]:
+    """Return the names, with their documents, of which no label speaks for all mentions.
+
+    Their labels differ, or each holds for its mention only.
+    """
+    said: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for event in events:
+        if event.choice != SKIP:
+            said[event.target.name].update(() if event.only else (event.choice,))
+    return {name for name, choices in said.items() if len(choices) != 1}
 
 
 def open_queue(

@@ -145,13 +145,15 @@ def write_report(
     return Written(target, verdict)
 
 
-def with_links(page: str, address: str) -> str:
-    """Make every mention that a report names a link to the labelling page.
+def with_links(page: str, label: str, attempt: str) -> str:
+    """Connect a report with the pages that serve it; the file by itself has none.
 
-    The file by itself has no labelling page to link to.
+    Every mention that it names becomes a link to the page `label`, and the box for a sentence leads
+    to the page `attempt`.
     """
-    # No text of a document can hold this: its quotes are escaped.
-    return page.replace(' data-place="?', f' href="{escape(address)}?')
+    # No text of a document can hold these: its quotes are escaped.
+    page = page.replace(' data-place="?', f' href="{escape(label)}?')
+    return page.replace(' hidden data-form="', f' action="{escape(attempt)}" data-form="')
 
 
 def nearest_entities(pack: EntityPack, kb: KnowledgeBase, n: int) -> list[tuple[str, float]]:

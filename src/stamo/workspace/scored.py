@@ -78,7 +78,7 @@ def score_corpus(
     chosen = {(e.target.document, e.target.start): e.choice for e in labels if e.choice != SKIP}
     said: dict[tuple[str, str], set[str]] = defaultdict(set)
     for event in labels:
-        if event.choice != SKIP:
+        if event.choice != SKIP and not event.only:
             said[event.target.document, event.target.surface].add(event.choice)
     known = scores.scores[:, :-1]
     best = np.full(len(known), -1)

@@ -1,8 +1,8 @@
-"""The verdict on a pack: ship it or not, in one sentence, with its reasons.
+"""What to do next with the labels of an entity, and the verdict on its pack, in one sentence each.
 
-A pure function of what learning found, which is kept beside the pack. Its limits are few and stand
-here as constants; all rates are of labels that were left out, so that none is judged by a run that
-saw it.
+Pure functions of what was labelled and of what learning found, which is kept beside the pack. Their
+limits are few and stand here as constants; all rates are of labels that were left out, so that none
+is judged by a run that saw it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,76 @@ MANY_LABELS = 20
 """With as many labels, what is bad stays bad."""
 THRESHOLDS = (0.6, 0.7, 0.8, 0.9, 0.95)
 N_RIVALS = 3
+LEAST_CHANGE = 0.02
+"""When the last labels changed less than this share of the pile, more hardly help."""
+
+Ask = Literal["", "probable", "doubtful"]
+"""Which mentions to ask for: those that teach most, those that probably are the entity, or those of
+which it is least sure."""
+
+
+class Outlook(NamedTuple):
+    """What the advisor expects of the mentions without a label."""
+
+    changed: float
+    """Share of them that the last labels changed."""
+    expected: float
+    """How many of them are the entity, by the posterior."""
+    n_last: int
+    """How many the last labels are."""
+
+
+class Advice(NamedTuple):
+    """What to do next with the labels."""
+
+    sentence: str
+    ask: Ask = ""
+    """Which mentions the sentence speaks of."""
+    is_enough: bool = False
+    """Whether there are enough labels to learn from."""
+
+
+def advise(
+    entity: str, n_emerging: int, n_other: int, n_left: int, outlook: Outlook | None = None
+) -> Advice:
+    """Say whether more labels are needed, and of which mentions.
+
+    Args:
+        entity: The entity's name.
+        n_emerging: Labels that are the entity.
+        n_other: Labels that are something else.
+        n_left: Candidate mentions that are neither labelled nor skipped.
+        outlook: What the advisor expects, where it was asked.
+    """
+    n = n_emerging + n_other
+    missing, collect = min(MANY_LABELS - n, n_left), "collect documents that speak of it"
+    if n and not n_emerging and (n >= MANY_LABELS or not n_left):
+        rest = "" if outlook is None else f", and about {outlook.expected:.0f} more are expected"
+        way = f"label mentions that probably mean it, or {collect}" if n_left else collect
+        return Advice(f"None of the {count_of(n, 'label')} is {entity}{rest}; {way}.", "probable")
+    if n >= FEW_LABELS and n_emerging < FEW_POSITIVE:
+        few = f"Only {n_emerging} of {n} labels {'is' if n_emerging == 1 else 'are'} {entity}"
+        way = "label mentions that probably mean it" if n_left else collect
+        return Advice(f"{few}; {way}.", "probable")
+    if FEW_LABELS <= n < MANY_LABELS and not n_other and n_left:
+        return Advice(
+            f"All {n} labels are {entity}; label mentions that probably mean something else.",
+            "doubtful",
+        )
+    if missing > 0:
+        return Advice(f"Label {count_of(missing, 'more mention')} ({n} done).")
+    if n < MANY_LABELS:
+        return Advice(
+            f"{count_of(n, 'label')}, and nothing is left to label. To judge a pack takes about "
+            f"{MANY_LABELS}: {collect}, or learn from what there is.",
+            is_enough=n_emerging > 0,
+        )
+    said = f"{n} labels: enough to learn from."
+    if outlook is not None:
+        more = "more will help" if outlook.changed >= LEAST_CHANGE else "enough for now"
+        changed = f"the last {outlook.n_last} changed {outlook.changed:.1%} of the answers"
+        said = f"{n} labels; {changed}: {more}."
+    return Advice(said, is_enough=True)
 
 
 class Decision(StrEnum):
@@ -94,6 +164,8 @@ class Verdict:
     """None where no left-out label is the entity."""
     threshold: float | None = None
     """What to give to `link --threshold`, where a higher one is needed."""
+    ask: Ask = ""
+    """Which mentions to label, where more are needed."""
 
     @property
     def exit_code(self) -> int:
@@ -147,10 +219,11 @@ def judge(found: Findings) -> Verdict:
     elif n and not found.n_other:
         warnings.append(f"One class only: every label is {entity}, so nothing could go wrong.")
     warnings += [f"Perhaps mislabelled: {line}" for line in found.doubtful]
-    sentence = f"{_OPENINGS[decision]}{why}"
-    return Verdict(
-        decision, sentence, tuple(reasons), tuple(warnings), precision, recall, threshold
-    )
+    ask: Ask = ""
+    if decision is Decision.label_more and n >= FEW_LABELS:
+        ask = "probable" if found.n_emerging < FEW_POSITIVE else "doubtful"
+    sentence, told = f"{_OPENINGS[decision]}{why}", (tuple(reasons), tuple(warnings))
+    return Verdict(decision, sentence, *told, precision, recall, threshold, ask)
 
 
 _OPENINGS = {
@@ -174,14 +247,11 @@ def _decide(
     if n < FEW_LABELS:
         count = count_of(n, "label")
         return more, f"{count} cannot tell how good it is; label about {MANY_LABELS}.", None
-    if n_emerging < FEW_POSITIVE:
-        few = f"only {n_emerging} of {n} labels {'is' if n_emerging == 1 else 'are'} {entity}"
-        return more, f"{few}; label mentions that probably mean it.", None
+    advice = advise(entity, n_emerging, found.n_other, found.n_mentions)
+    if advice.ask:
+        return more, advice.sentence[:1].lower() + advice.sentence[1:], None
     if not found.labels:
         return no, " yet: it was not checked on left-out labels; learn again with --folds 5.", None
-    if not found.n_other and n < MANY_LABELS:
-        all_ = f"all {n} labels are {entity}"
-        return more, f"{all_}; label mentions that probably mean something else.", None
     if precision is None or recall is None:
         return more, "it links none of the left-out labels to the entity.", None
     right = f"{precision.value:.0%}"

@@ -126,13 +126,3 @@ export async function attempt(action) {
     showFailure(error);
   }
 }
-
-/** A value that stays the same while this tab is open. */
-export function clientId() {
-  let id = sessionStorage.getItem("stamo-client");
-  if (!id) {
-    id = Array.from(crypto.getRandomValues(new Uint8Array(12)), (b) => b.toString(16)).join("");
-    sessionStorage.setItem("stamo-client", id);
-  }
-  return id;
-}

@@ -2,7 +2,7 @@
 
 import { call, ownHeaders } from "/static/api.js";
 
-const spec = await call("GET", "/api/openapi.json");
+const spec = await call("GET", "/openapi.json");
 window.SwaggerUIBundle({
   spec,
   domNode: document.getElementById("routes"),

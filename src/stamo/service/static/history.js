@@ -52,7 +52,7 @@ function showEntries(answer, onChange) {
 
 function entryRow(entry, onChange) {
   const [before, surface, after] = entry.shown;
-  const line = make("div", {}, make("strong", {}, entry.answer), make("span", { className: "soft small" }, ` · ${entry.title} · ${entry.labeller}, ${entry.at}`));
+  const line = make("div", {}, make("strong", {}, entry.answer), entry.only ? " only here" : "", make("span", { className: "soft small" }, ` · ${entry.title} · ${entry.labeller}, ${entry.at}`));
   const parts = [line, make("div", { className: "shown" }, before, make("mark", {}, surface), after)];
   if (entry.differs) {
     parts.push(make("div", { className: "differs small" }, `The other labels say otherwise: ${percent(entry.check.probability)} that it is the new entity.`));

@@ -1,8 +1,9 @@
 // Labelling: one mention at a time, keyboard first. The model's guess arrives after the choice only.
-// After each choice the service is asked which mention teaches most now.
+// With each answer the service tells which mention to ask now; nothing is asked ahead of its time.
 
-import { attempt, byId, call, clientId, make, percent, showFailure } from "/static/api.js";
+import { attempt, byId, call, make, ownHeaders, percent, showFailure } from "/static/api.js";
 import { showHistory } from "/static/history.js";
+import { linkBox } from "/static/linked.js";
 import { useOf } from "/static/use.js";
 
 const WHO = "stamo-who";
@@ -13,18 +14,17 @@ const SKIP = ["@skip", ""];
 const asked = new URLSearchParams(location.search);
 const name = asked.get("workspace");
 const route = `/api/workspaces/${encodeURIComponent(name ?? "")}`;
-const client = clientId();
 
 let who = asked.get("who") || localStorage.getItem(WHO) || "";
-let queue = []; // the mention that is shown and those after it
+let current = null; // the mention that is kept for this person
 let changing = null; // a mention that was jumped to
+let ask = ""; // which mentions are asked for
+let isOnly = false; // whether the answer is for this mention alone
 let isExpanded = false;
 let isWaiting = false; // nothing on the page may be answered now
 let chain = Promise.resolve();
-const unsaved = new Set();
 
-const keyOf = (question) => `${question.mention} ${question.document}`;
-const shown = () => changing ?? queue[0] ?? null;
+const shown = () => changing ?? current;
 
 /** Run one step after the other; a failed one shows its sentence and the next goes on. */
 function enqueue(action) {
@@ -32,81 +32,82 @@ function enqueue(action) {
   return chain;
 }
 
-function notePending() {
-  document.body.dataset.unsaved = unsaved.size;
+/** Do something that ends with another question; until then nothing can be answered. */
+function proceed(action) {
+  if (isWaiting) return;
+  markWaiting(true);
+  showFailure(null);
+  enqueue(async () => {
+    try {
+      await action();
+    } finally {
+      markWaiting(false);
+      showCurrent();
+    }
+  });
 }
 
-/** Fill up the mentions that come next. */
+function markWaiting(isNow) {
+  isWaiting = isNow;
+  document.body.dataset.unsaved = Number(isNow);
+}
+
+/** Ask which mention to label now. */
 async function fill() {
-  const answer = await call("POST", `${route}/next`, { client });
-  take(answer, [...queue]);
+  take(await call("POST", `${route}/next`, { who, ask }));
 }
 
-/** Take what the service keeps for this page, behind what is here already. */
-function take(answer, kept) {
-  const before = keyOfShown();
-  const known = new Set([...kept.map(keyOf), ...unsaved]);
-  const fresh = [answer.question].filter((q) => q && !known.has(keyOf(q)));
-  queue = [...kept, ...fresh];
-  showProgress(answer.progress);
-  if (keyOfShown() !== before || !shown() || byId("dock").hidden) showCurrent();
+function take({ question, progress }) {
+  current = question;
+  isOnly = false;
+  showProgress(progress);
 }
 
-const keyOfShown = () => (shown() ? keyOf(shown()) : "");
+function askFor(wish) {
+  if (isWaiting) return;
+  ask = wish;
+  changing = null;
+  proceed(fill);
+}
 
 function decide(choice, title) {
   const question = shown();
   if (!question || isWaiting) return;
-  const isChange = changing !== null;
-  showFailure(null);
   byId("after").textContent = choice === SKIP[0] ? "Skipped." : `You chose ${title}.`;
-  unsaved.add(keyOf(question));
-  notePending();
-  if (isChange) changing = null;
-  else queue.shift();
-  showCurrent();
-  enqueue(() => save(question, choice, title, isChange));
+  proceed(() => save(question, choice, title, changing !== null));
 }
 
 async function save(question, choice, title, isChange) {
   const { document: id, mention } = question;
   try {
-    const body = { document: id, mention, who, client, choice, change: isChange };
+    const body = { document: id, mention, who, ask, choice, only: isOnly, change: isChange };
     const answer = await call("POST", `${route}/labels`, body);
-    unsaved.delete(keyOf(question));
+    changing = null;
+    take(answer);
     showAfter(choice, title, answer.guess);
-    showProgress(answer.progress);
-    queue = queue.filter((other) => keyOf(other) !== keyOf(question));
     if (isChange) byId("after").append(" The answer was changed.");
-    await fill();
   } catch (error) {
-    unsaved.delete(keyOf(question));
     byId("after").textContent = "";
     // What could not be sent is asked again; what somebody else labelled meanwhile is not.
     if (!error.isUnreachable) await fill().catch(() => {});
-    else if (isChange) changing = question;
-    else queue.unshift(question);
-    showCurrent();
     throw error;
-  } finally {
-    notePending();
   }
 }
 
 function undo() {
-  if (isWaiting) return;
-  isWaiting = true;
-  showFailure(null);
-  enqueue(async () => {
-    try {
-      const answer = await call("POST", `${route}/undo`, { who, client });
-      changing = null;
-      take(answer, []);
-      byId("after").textContent = "Taken back; choose again.";
-    } finally {
-      isWaiting = false;
-    }
+  proceed(async () => {
+    take(await call("POST", `${route}/undo`, { who, ask }));
+    changing = null;
+    byId("after").textContent = "Taken back; choose again.";
   });
+}
+
+/** Tell that nobody sees the mention any more. Not by a beacon: it has no header that keeps other
+sites out, and no token. */
+function leave() {
+  if (!who || !current) return;
+  const headers = { ...ownHeaders(), "Content-Type": "application/json" };
+  fetch(`${route}/leave`, { method: "POST", keepalive: true, headers, body: JSON.stringify({ who }) }).catch(() => {});
 }
 
 function showCurrent() {
@@ -117,21 +118,24 @@ function showCurrent() {
   closeSearch();
   const isListing = !byId("history").hidden;
   byId("question").hidden = !question || isListing;
-  byId("finished").hidden = Boolean(question) || unsaved.size > 0 || isListing;
+  byId("finished").hidden = Boolean(question) || isWaiting || isListing;
   byId("dock").hidden = isListing;
   byId("changing").hidden = changing === null;
-  byId("as").hidden = isListing;
+  byId("as").hidden = byId("asks").hidden = isListing;
+  byId("attempt").classList.toggle("away", isListing);
   for (const id of ["none", "skip", "another"]) byId(id).disabled = !question;
+  for (const [id, wish] of Object.entries(ASKS)) byId(id).setAttribute("aria-pressed", String(ask === wish));
   if (question) showQuestion(question);
-  else byId("more").hidden = true;
+  else byId("more").hidden = byId("only").hidden = true;
 }
 
 function showQuestion(question) {
   const mark = make("mark", {}, question.surface);
   byId("text").replaceChildren(question.before, mark, question.after);
   byId("document").textContent = question.title || question.document;
+  Object.assign(byId("question").dataset, { document: question.document, mention: question.mention });
   byId("ask").textContent = `What does “${question.surface}” mean here?`;
-  byId("same").textContent = sameLine(question);
+  showSame(question);
   if (changing) {
     const label = question.label ? `Labelled ${question.label} by ${question.labelled_by}; choose to change it, or` : "Not labelled yet; choose, or";
     byId("changing-text").textContent = label;
@@ -142,10 +146,19 @@ function showQuestion(question) {
   if (!byId("question").hidden) byId("ask").focus({ preventScroll: true });
 }
 
-function sameLine({ n_same: n, differ, surface }) {
-  if (n < 2) return "";
-  if (differ) return `“${surface}” stands here ${n} times, and its labels differ: each is asked by itself.`;
-  return `“${surface}” stands here ${n} times; your answer speaks for all of them until one is labelled otherwise.`;
+/** Say for how many mentions the answer speaks. */
+function showSame({ n_same: n, differ, surface }) {
+  let line = "; your answer speaks for all of them until one is labelled otherwise.";
+  if (differ) line = ", and its labels differ: each is asked by itself.";
+  else if (isOnly) line = "; your answer is for this one only.";
+  byId("same").textContent = n < 2 ? "" : `“${surface}” stands here ${n} times${line}`;
+  byId("only").hidden = n < 2 || differ;
+  byId("only").setAttribute("aria-pressed", String(isOnly));
+}
+
+function toggleOnly() {
+  isOnly = !isOnly;
+  showSame(shown());
 }
 
 function showChoices() {
@@ -177,10 +190,10 @@ function showProgress(progress) {
   byId("count").textContent = done > target ? `${done} labelled (goal ${target})` : `${done} of ${target} labelled`;
   const ticks = Array.from({ length: target }, (_, i) => make("i", { className: i < done ? "on" : "" }));
   byId("ticks").replaceChildren(...ticks);
-  byId("enough").hidden = done < target;
-  if (!byId("learn").disabled) {
-    byId("enough-text").textContent = progress.advice || `${done} label${done === 1 ? "" : "s"}: enough to learn from. More may still help.`;
-  }
+  byId("enough").hidden = done < target && !progress.ask;
+  byId("learn").hidden = done < target;
+  for (const wish of ["probable", "doubtful"]) byId(`show-${wish}`).hidden = progress.ask !== wish || ask === wish;
+  if (!byId("learn").disabled) byId("enough-text").textContent = progress.advice;
 }
 
 function showAfter(choice, title, guess) {
@@ -222,19 +235,27 @@ async function follow(job) {
   }
   byId("learn").disabled = false;
   byId("job").hidden = true;
+  const info = await call("GET", route);
+  showProgress(info.progress);
   text.textContent = job.message;
-  showLearned(await call("GET", route), job.message);
+  showLearned(info);
 }
 
-/** Show what may be done with what was learned: the verdict where it is not said yet, report, use. */
-async function showLearned(info, said = "") {
+/** Show what may be done with what was learned: read the report, put the pack into use, try it. */
+async function showLearned(info) {
   const links = [];
-  if (info.pack && !said.includes(info.pack.verdict)) links.push(make("span", { className: "soft" }, info.pack.verdict));
+  if (info.pack) {
+    const button = make("button", { type: "button", className: "plain" }, "Try a sentence");
+    button.setAttribute("aria-keyshortcuts", "t");
+    button.addEventListener("click", () => byId("input").focus());
+    links.push(button);
+  }
   if (info.has_report) links.push(make("a", { href: `${route}/report`, target: "_blank", rel: "noopener" }, "Report"));
-  const again = (action) => enqueue(async () => (await action(), showLearned(info, said)));
+  const again = (action) => enqueue(async () => (await action(), showLearned(info)));
   if (info.pack) links.push(...useOf(info, await call("GET", "/api/packs"), again));
   byId("learned").replaceChildren(...links);
   byId("learned").hidden = links.length === 0;
+  byId("attempt").hidden = !info.pack;
 }
 
 /** Ask again how far a job is; a service that is started anew goes on with it, and so do we. */
@@ -324,7 +345,7 @@ function jump(document, mention) {
   });
 }
 
-function leave() {
+function goBack() {
   changing = null;
   showCurrent();
 }
@@ -347,18 +368,22 @@ document.addEventListener("keydown", (event) => {
   if (event.target.closest("input, select, textarea, dialog") || !who || !byId("history").hidden) return;
   const key = keyOfPress(event);
   const button = Array.from(document.querySelectorAll("[aria-keyshortcuts]")).find((b) => b.getAttribute("aria-keyshortcuts") === key);
-  if (!button || button.disabled || button.hidden) return;
+  if (!button || button.disabled || !button.checkVisibility()) return;
   button.click();
   event.preventDefault();
 });
 
+const ASKS = { "ask-advised": "", "ask-probable": "probable", "ask-doubtful": "doubtful" };
 const actions = {
+  only: toggleOnly,
+  "show-probable": () => askFor("probable"),
+  "show-doubtful": () => askFor("doubtful"),
   none: () => decide(...NONE),
   skip: () => decide(...SKIP),
   open: () => attempt(openDocument),
   another: openSearch,
   more: expand,
-  back: leave,
+  back: goBack,
   change: askWho,
   "show-history": openHistory,
   "hide-history": closeHistory,
@@ -366,6 +391,7 @@ const actions = {
   learn,
 };
 for (const [id, action] of Object.entries(actions)) byId(id).addEventListener("click", action);
+for (const [id, wish] of Object.entries(ASKS)) byId(id).addEventListener("click", () => askFor(wish));
 byId("search").addEventListener("input", () => attempt(search));
 byId("other").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -377,12 +403,17 @@ byId("who-form").addEventListener("submit", (event) => {
   if (who) start();
 });
 addEventListener("beforeunload", (event) => {
-  if (unsaved.size) event.preventDefault();
+  if (isWaiting) event.preventDefault();
+});
+addEventListener("pagehide", leave);
+addEventListener("pageshow", (event) => {
+  if (event.persisted && who) askFor(ask); // what it showed may be asked of somebody else by now
 });
 
 function askWho() {
+  leave();
   byId("who-form").hidden = false;
-  for (const id of ["question", "dock", "as", "loading"]) byId(id).hidden = true;
+  for (const id of ["question", "dock", "as", "asks", "loading"]) byId(id).hidden = true;
   byId("who").value = who;
   byId("who").focus();
   who = "";
@@ -393,7 +424,7 @@ function start() {
   byId("who-form").hidden = true;
   byId("as").hidden = false;
   byId("as-name").textContent = who;
-  byId("loading").hidden = queue.length > 0;
+  byId("loading").hidden = current !== null;
   const wanted = asked.get("document");
   if (wanted) enqueue(() => jump(wanted, asked.get("mention") ?? "0"));
   asked.delete("document"); // another name later does not ask for it again
@@ -434,7 +465,8 @@ function forgetWho() {
   history.replaceState(null, "", `?${asked}`);
 }
 
-notePending();
+markWaiting(false);
+linkBox(() => `${route}/try`);
 forgetWho();
 open().catch((error) => {
   byId("loading").hidden = true;
