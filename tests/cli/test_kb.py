@@ -103,9 +103,13 @@ def test_show_follows_redirects_and_limits_rows(kb_path):
 
 
 def test_show_suggests_what_was_meant(kb_path):
-    """An unknown name is an error that offers similar names."""
-    with pytest.raises(UnknownEntityError, match=r"no entity or name 'Dara Vos'.*'Dara Voss'"):
-        run("show", kb_path, "Dara Vos")
+    """The beginnings of words are enough; an unknown name is an error that offers similar ones."""
+    record = json.loads(run("show", kb_path, "vos", "--json"))
+    assert (record["alias"], record["entity"]["entity"]) == (None, "Dara Voss")
+    assert record["found"][0][0] == "Dara Voss"
+    assert "Entities with “dar vos” in a name: Dara Voss (" in run("show", kb_path, "dar vos")
+    with pytest.raises(UnknownEntityError, match=r"no entity or name 'Dara Foss'.*'Dara Voss'"):
+        run("show", kb_path, "Dara Foss")
     with pytest.raises(UnknownEntityError, match="nothing like it"):
         run("show", kb_path, "Qwertz")
 

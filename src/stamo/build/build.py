@@ -39,6 +39,7 @@ from stamo.build.site import LANGUAGE_CODES
 from stamo.build.staging import Build, read_dump
 from stamo.errors import DumpError, KnowledgeBaseError, SettingsError
 from stamo.kb.manifest import Manifest, SourceFile, describe_files, is_knowledge_base
+from stamo.kb.search import write_search
 from stamo.kb.storage import open_array
 from stamo.system.files import RESULT_DIR, DirectoryKind, Int64, staged_directory
 from stamo.system.processes import Workers, give_back_memory, plain_allocator
@@ -207,6 +208,8 @@ def build_knowledge_base(
             from stamo.build.entity_vectors import write_vectors
 
             write_vectors(build, is_dump=kind is SourceKind.dump)
+        with build.step("index of names"):
+            write_search(work / RESULT_DIR, work / RESULT_DIR)
         with build.step("manifest"):
             manifest = Manifest(
                 sources=sources,

@@ -125,17 +125,19 @@ def info(
 
 def show(
     kb: KbPath,
-    name: str = Argument(..., metavar="NAME", help="An alias or a title."),
+    name: str = Argument(..., metavar="NAME", help="A title, an alias, or words of one."),
     n: int = Option(10, "-n", min=1, help="Rows of each table."),
     as_json: AsJson = False,
 ) -> None:
-    """Show what a name may mean, and the names and neighbours of an entity."""
+    """Show what a name or words of it may mean, and the names and neighbours of an entity."""
     base = KnowledgeBase.open(kb)
     alias = views.view_alias(base, name, n) if base.alias_id(name) >= 0 else None
     entity = views.view_entity(base, views.entity_of(base, name), n)
-    view = [] if alias is None else [_alias_table(alias)]
-    record = {"alias": alias, "entity": entity}
-    show_result(record, [*view, *_entity_view(entity)], as_json=as_json)
+    found = views.view_found(base, name, n)
+    listed = ", ".join(f"{title} ({n_links:,} links)" for title, n_links in found)
+    view: list[RenderableType] = [] if alias is None else [_alias_table(alias)]
+    view += [f"\nEntities with “{name}” in a name: {listed}", *_entity_view(entity)]
+    show_result({"alias": alias, "found": found, "entity": entity}, view, as_json=as_json)
 
 
 @contextmanager

@@ -27,7 +27,10 @@ COMMANDS = {
     ),
     "train": ("build", "Train a linking model on the held-out articles of a knowledge base."),
     "info": ("build", "Tell what a knowledge base holds and how ambiguous its names are."),
-    "show": ("build", "Show what a name may mean, and the names and neighbours of an entity."),
+    "show": (
+        "build",
+        "Show what a name or words of it may mean, and the entity with its neighbours.",
+    ),
     "world": ("demo", "Write an invented encyclopaedia, later documents, and the answers."),
     "link": ("link", "Link the mentions of texts to entities; bad documents become error records."),
     "evaluate": ("link", "Measure a model on held-out articles and documents with gold entities."),

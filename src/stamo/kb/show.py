@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from stamo.errors import UnknownAliasError, UnknownEntityError
+from stamo.errors import UnknownEntityError
 from stamo.kb.base import KnowledgeBase
 from stamo.system.files import Float32
 
@@ -107,15 +107,8 @@ def plot_ambiguity(kb: KnowledgeBase, path: Path) -> None:
 
 
 def view_alias(kb: KnowledgeBase, surface: str, n: int) -> AliasView:
-    """Tell what a name may mean.
-
-    Raises:
-        UnknownAliasError: It is not an alias of any entity.
-    """
+    """Tell what a name that is an alias may mean."""
     alias = kb.alias_id(surface)
-    if alias < 0:
-        hint = _did_you_mean(kb, surface)
-        raise UnknownAliasError(f"{surface!r} is not an alias in {kb.name}{hint}")
     found = kb.candidates(surface)
     ids = found.ids[:n]
     rows = zip(
@@ -136,19 +129,25 @@ def view_alias(kb: KnowledgeBase, surface: str, n: int) -> AliasView:
 
 
 def entity_of(kb: KnowledgeBase, name: str) -> int:
-    """Return the entity with a title or, when there is none, the likeliest meaning of the name.
+    """Return the entity with a title, else the likeliest of the name, else the first of its words.
 
     Raises:
-        UnknownEntityError: The name is neither a title nor an alias.
+        UnknownEntityError: No name has these words.
     """
     entity = int(kb.entity_ids([name])[0])
     if entity >= 0:
         return entity
-    found = kb.candidates(name)
-    if not len(found):
-        hint = _did_you_mean(kb, name)
-        raise UnknownEntityError(f"There is no entity or name {name!r} in {kb.name}{hint}")
-    return int(found.ids[0])
+    for found in (kb.candidates(name).ids, kb.search(name, 1)):
+        if len(found):
+            return int(found[0])
+    hint = _did_you_mean(kb, name)
+    raise UnknownEntityError(f"There is no entity or name {name!r} in {kb.name}{hint}")
+
+
+def view_found(kb: KnowledgeBase, name: str, n: int) -> list[tuple[str, int]]:
+    """Return the titles and links of the entities with the words of a name."""
+    found = kb.search(name, n)
+    return list(zip(kb.titles(found), kb.entity_counts[found].tolist(), strict=True))
 
 
 def view_entity(kb: KnowledgeBase, entity: int, n: int) -> EntityView:

@@ -20,7 +20,6 @@ from stamo import __version__
 from stamo.errors import (
     ArtifactMismatchError,
     StamoError,
-    UnknownAliasError,
     UnknownEntityError,
     WorkspaceError,
 )
@@ -42,7 +41,7 @@ PAGES = {
     "/docs": "docs.html",
 }
 STATUS_BY_ERROR: dict[int, tuple[type[StamoError], ...]] = {
-    404: (MissingWorkspaceError, UnknownEntityError, UnknownAliasError),
+    404: (MissingWorkspaceError, UnknownEntityError),
     409: (ArtifactMismatchError, WorkspaceError),
     422: (StamoError,),
 }
