@@ -29,13 +29,14 @@ def build(
     source: Path = Argument(
         ...,
         metavar="SOURCE",
-        help="MediaWiki XML dump (plain, bz2, gz, xz or zst), a folder of Markdown notes, or a "
-        "CSV, TSV or JSONL table of entities.",
+        help="MediaWiki XML dump (plain, bz2, gz, xz or zst), the short name of a wiki to "
+        "fetch (such as simplewiki), a folder of Markdown notes, or a CSV, TSV or JSONL table of entities.",
     ),
     kb: Path = Argument(..., metavar="KB", help="Directory to make."),
     kind: SourceKind | None = Option(
         None, "--as", help="What SOURCE is, if its name does not tell."
     ),
+    date: str = Option("latest", help="The dump of a wiki to fetch, such as 20260101."),
     language: str | None = Option(None, help="Language code; taken from the dump, or guessed."),
     vectors: Path | None = Option(None, help="Word vectors: GloVe, word2vec, fastText, .npz."),
     dimensions: int = Option(100, help="Dimensions of vectors to learn; 0 for none."),
@@ -63,6 +64,7 @@ def build(
 
     settings = BuildSettings(
         source=kind,
+        date=date,
         language=language,
         vectors=vectors,
         dimensions=dimensions,
