@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-import torch
 from scipy import optimize, sparse
 
 from stamo.features.base import View, estimate
@@ -36,7 +35,6 @@ def pile():
 
 @pytest.fixture(scope="module")
 def model():
-    torch.manual_seed(0)
     return DeepED(Q)
 
 

@@ -30,7 +30,7 @@ def build(
         ...,
         metavar="SOURCE",
         help="MediaWiki XML dump (plain, bz2, gz, xz or zst), the short name of a wiki to "
-        "fetch (such as simplewiki), a folder of Markdown notes, or a CSV, TSV or JSONL table of entities.",
+        "fetch (such as simplewiki), a folder of Markdown notes, or a table of entities.",
     ),
     kb: Path = Argument(..., metavar="KB", help="Directory to make."),
     kind: SourceKind | None = Option(
@@ -90,7 +90,6 @@ def build(
 
 def info(
     kb: KbPath,
-    figure: Path | None = Option(None, help="Draw the ambiguity (.png, .svg or .pdf)."),
     verify: bool = Option(False, "--verify", help="Compare every file with its hash."),
     as_json: AsJson = False,
 ) -> None:
@@ -118,11 +117,7 @@ def info(
         ("fingerprint", base.fingerprint[:16]),
     ]
     counts = _values_table(f"Knowledge base {base.name}", about, manifest.counts.items())
-    view: list[RenderableType] = [counts, _ambiguity_table(classes)]
-    if figure is not None:
-        views.plot_ambiguity(base, figure)
-        view.append(f"The ambiguity distribution is drawn in {figure}.")
-    show_result(record, view, as_json=as_json)
+    show_result(record, [counts, _ambiguity_table(classes)], as_json=as_json)
 
 
 def show(

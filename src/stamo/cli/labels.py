@@ -54,7 +54,7 @@ def label(
         )
         show(None, [opened.status().next_step], as_json=False)
         return
-    need("fastapi", "torch,serve", "The labelling page")
+    need("fastapi", "serve", "The labelling page")
     from stamo.cli.serve import listen, run
     from stamo.service.app import create_app
     from stamo.service.security import SecuritySettings

@@ -55,11 +55,12 @@ Groups of commands stand last, as help shows them."""
 INTERRUPTED = 130
 """The exit code of a command that was stopped."""
 EXTRAS = {
-    "torch": "torch",
+    "torch": "encoder",
     "fastapi": "serve",
     "uvicorn": "serve",
     "resiliparse": "web",
     "tokenizers": "encoder",
+    "matplotlib": "figures",
     "transformers": "bert",
     "pyspark": "spark",
 }

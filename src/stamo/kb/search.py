@@ -22,7 +22,7 @@ import numpy as np
 
 from stamo.corpus.tokenizer import capital
 from stamo.kb.manifest import SEARCH
-from stamo.kb.storage import ArrayWriter, StringTable, open_array
+from stamo.kb.storage import ArrayWriter, StringTable, column_of, open_array
 from stamo.system.files import Int32, Int64
 
 FILES = tuple(f"{SEARCH}{name}.npy" for name in ("text", "words", "entities"))
@@ -131,7 +131,7 @@ def write_search(directory: Path, out: Path) -> None:
     import pyarrow as pa
 
     def insert(table: str, columns: str, **values: Any) -> None:
-        database.register("rows", pa.table({name: pa.array(v) for name, v in values.items()}))
+        database.register("rows", pa.table({name: column_of(v) for name, v in values.items()}))
         database.execute(f"INSERT INTO {table} SELECT {columns} FROM rows")
 
     counts, places = (open_array(directory / f"{n}.npy") for n in ("entity_counts", "alias_indptr"))
@@ -140,7 +140,8 @@ def write_search(directory: Path, out: Path) -> None:
     each_word = "UNNEST(STRING_SPLIT(words, ' '))"
     with ExitStack() as stack:
         work = stack.enter_context(TemporaryDirectory(dir=out.parent, prefix=".search-"))
-        database = stack.enter_context(duckdb.connect(f"{work}/names", config=_DATABASE))
+        settings = {**_DATABASE, "temp_directory": work}
+        database = stack.enter_context(duckdb.connect(config=settings))
         database.execute(_TABLES)
         for numbers, words in _words(directory, "entities"):
             insert(

@@ -1,9 +1,8 @@
-"""What a person wants to read about a knowledge base: its sizes, a name, an entity, a picture."""
+"""What a person wants to read about a knowledge base: its sizes, a name, an entity."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -80,30 +79,6 @@ def _label(low: int, high: float) -> str:
     if high == np.inf:
         return f"{low} or more"
     return str(low) if low == high else f"{low}-{high}"
-
-
-def plot_ambiguity(kb: KnowledgeBase, path: Path) -> None:
-    """Draw the ambiguity distribution as a picture; the ending of `path` tells the format."""
-    from matplotlib.figure import Figure
-
-    classes = ambiguity(kb)
-    figure = Figure(figsize=(7.0, 4.0), layout="constrained")
-    axes = figure.subplots()
-    places = np.arange(len(classes))
-    for shift, name, values in (
-        (-0.2, "aliases", [c.n_aliases for c in classes]),
-        (0.2, "links that use them", [c.n_links for c in classes]),
-    ):
-        share = 100 * np.array(values) / max(sum(values), 1)
-        bars = axes.bar(places + shift, share, width=0.4, label=name)
-        axes.bar_label(bars, fmt="%.1f", fontsize=7, padding=1)
-    axes.set_xticks(places, [c.label for c in classes])
-    axes.set_xlabel("entities that a name may mean")
-    axes.set_ylabel("share (%)")
-    axes.set_title(f"Ambiguity of {kb.n_aliases:,} names in {kb.name}")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
-    figure.savefig(path, dpi=150)
 
 
 def view_alias(kb: KnowledgeBase, surface: str, n: int) -> AliasView:
