@@ -26,6 +26,7 @@ from stamo.errors import (
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel
 from stamo.service.linking import Limits
+from stamo.service.reconcile import router as reconciliation
 from stamo.service.routes import Service, router
 from stamo.service.schemas import ErrorOut
 from stamo.service.security import Guard, SecuritySettings, put_headers, sentence
@@ -91,6 +92,7 @@ def create_app(
     )
     app.state.service = service
     app.include_router(router)
+    app.include_router(reconciliation)
     _add_metrics(app, service)
     app.add_middleware(Guard, settings=security)
     _add_handlers(app)
