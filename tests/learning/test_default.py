@@ -323,7 +323,8 @@ def test_log_odds_add_up_their_parts(pile, first):
     (theta, _, _), margin = first
     odds, parts = log_odds(margin, pile, theta, TEMPERATURE)
     np.testing.assert_allclose(parts.sum(axis=2), odds)
-    assert (parts[..., 0] == margin.astype(float) / TEMPERATURE * (1 + theta[SCALE][:, 0])).all()
+    scaled = margin.astype(float) / TEMPERATURE * (1 + theta[SCALE].astype(float)[:, 0])
+    np.testing.assert_allclose(parts[..., 0], scaled)
     assert (parts[..., -1] == theta[BIAS][:, 0]).all()
     bare = {name: theta[name] for name in ("prior", "relatedness", "embedding")}
     plain, _ = log_odds(margin, pile, bare, TEMPERATURE)
