@@ -6,7 +6,7 @@ WORKDIR /src
 COPY pyproject.toml constraints.txt MANIFEST.in README.md LICENSE ./
 COPY src ./src
 RUN python -m venv /opt/stamo \
-    && /opt/stamo/bin/pip install --no-cache-dir --constraint constraints.txt '.[torch,web,serve,encoder,nif]'
+    && /opt/stamo/bin/pip install --no-cache-dir --constraint constraints.txt '.[web,serve,encoder,nif]'
 
 FROM python:3.11-slim
 RUN useradd --system --uid 10001 --home-dir /data --shell /usr/sbin/nologin stamo \
@@ -14,8 +14,7 @@ RUN useradd --system --uid 10001 --home-dir /data --shell /usr/sbin/nologin stam
 COPY --from=build /opt/stamo /opt/stamo
 ENV PATH=/opt/stamo/bin:$PATH \
     PYTHONUNBUFFERED=1 \
-    OMP_NUM_THREADS=1 \
-    MPLCONFIGDIR=/tmp/matplotlib
+    OMP_NUM_THREADS=1
 USER 10001
 WORKDIR /data
 VOLUME /data

@@ -77,9 +77,8 @@ def test_the_tested_versions_are_allowed_and_say_nothing_of_a_place():
     )
     pinned = dict(line.split("==") for line in lines)
     texts = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
-    texts += [
-        t for extra in ("torch", "web", "serve") for t in project["optional-dependencies"][extra]
-    ]
+    for extra in ("encoder", "figures", "web", "serve"):
+        texts += project["optional-dependencies"][extra]
     for requirement in map(Requirement, texts):
         if requirement.name != project["name"]:
             version = pinned[canonicalize_name(requirement.name)]

@@ -1,8 +1,6 @@
 """`import stamo` is quick and gives all public names."""
 
 import ast
-import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -37,12 +35,3 @@ def test_every_public_name_is_there(name):
     """Each name in `stamo.__all__` loads, carries its own name and is completed."""
     assert getattr(stamo, name).__name__ == name
     assert name in dir(stamo)
-
-
-def test_without_torch_a_name_says_what_to_install():
-    """What needs torch says so in a sentence; the other names are there."""
-    code = "import sys; sys.modules['torch'] = None; import stamo; stamo.learn; "
-    code += "stamo.train_linking_model"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "stamo.train_linking_model needs the package 'torch'" in done.stderr
-    assert "pip install 'stamo[torch]'" in done.stderr

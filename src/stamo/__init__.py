@@ -73,14 +73,7 @@ def __getattr__(name: str) -> Any:
     """Load a public name from the module it lives in."""
     if name not in _MODULES:
         raise AttributeError(f"module 'stamo' has no attribute {name!r}")
-    try:
-        return getattr(importlib.import_module(_MODULES[name]), name)
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        from stamo.errors import MissingExtraError
-
-        raise MissingExtraError("torch", "torch", f"stamo.{name}") from error
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -67,10 +67,6 @@ class UnknownEntityError(StamoError, KeyError):
     """An entity is not in the knowledge base."""
 
 
-class UnknownAliasError(StamoError, KeyError):
-    """A surface form is not an alias of any entity."""
-
-
 class LearningError(StamoError, ValueError):
     """Learning cannot start or go on with these documents and labels."""
 

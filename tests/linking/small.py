@@ -6,7 +6,6 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.kb.base import KnowledgeBase
@@ -87,7 +86,6 @@ def world_texts() -> Path:
 
 def untrained(kb: KnowledgeBase, kind: type = DeepED, **report) -> TrainedModel:
     """A model with weights that mostly follow the prior, so that its decisions can be foretold."""
-    torch.manual_seed(0)
     model = kind(kb.dimensions)
     first, last = (0.01 * model.phi["combine.0.weight"], model.phi["combine.3.weight"])
     first[:, 0] = abs(first[:, 0]) + 1.0

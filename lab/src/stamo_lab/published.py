@@ -55,8 +55,9 @@ class OddsPrior(Prior):
 
     def together(self, known: Array, p: Array) -> Array:
         """Normalise known and emerging candidates together."""
-        values = library(p).concatenate([known, p], 1)
-        return values / abs(values).sum(1)[:, None].clip(1e-12)
+        xp = library(known, p)
+        values = xp.concatenate([known, p], 1)
+        return values / xp.maximum(xp.sum(xp.abs(values), 1)[:, None], 1e-12)
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ class PublishedDeepED(DeepED):
         xp = library(support)
         support = xp.where(mask, support, 0.0)
         kept = xp.where(highest(support, self.n_attended), support, np.inf)
-        edge = xp.amin(kept, 1)[:, None]
+        edge = xp.min(kept, 1)[:, None]
         return softmax(xp.where(support > edge, support, MASKED)) * mask
 
 

@@ -34,11 +34,13 @@ from stamo.build.export import (
     write_names,
     write_strings,
 )
+from stamo.build.fetch import LATEST, fetch_dump, is_wiki
 from stamo.build.occurrences import count_occurrences, counted_texts, write_link_probability
 from stamo.build.site import LANGUAGE_CODES
 from stamo.build.staging import Build, read_dump
 from stamo.errors import DumpError, KnowledgeBaseError, SettingsError
 from stamo.kb.manifest import Manifest, SourceFile, describe_files, is_knowledge_base
+from stamo.kb.search import write_search
 from stamo.kb.storage import open_array
 from stamo.system.files import RESULT_DIR, DirectoryKind, Int64, staged_directory
 from stamo.system.processes import Workers, give_back_memory, plain_allocator
@@ -72,6 +74,9 @@ class BuildSettings:
 
     source: str | None = None
     """What is built from: dump, notes or entities; None tells it by the path."""
+
+    date: str = LATEST
+    """Which dump of a wiki to fetch, such as 20260101."""
 
     language: str | None = None
     """Language code of notes, tables and dumps that do not say it; None guesses that of notes and
@@ -111,6 +116,8 @@ class BuildSettings:
                 f"Vectors of {self.dimensions} dimensions were asked for; use 0 "
                 "for none or a positive number."
             )
+        if self.date != LATEST and not re.fullmatch(r"\d{8}", self.date):
+            raise SettingsError(f"The date of a dump is written as 20260101, not {self.date!r}.")
         code = (self.language or "en").casefold()
         if code not in LANGUAGE_CODES and not _CODE.fullmatch(code):
             raise SettingsError(
@@ -148,7 +155,8 @@ def build_knowledge_base(
     The target is written in one step at the end: it is the old one or a complete new one.
 
     Args:
-        source_path: The dump, plain or compressed; a folder of notes; a .csv, .tsv or .jsonl of
+        source_path: The dump, plain or compressed; the short name of a wiki, whose dump is fetched
+            into the folder of the knowledge base; a folder of notes; a .csv, .tsv or .jsonl of
             entities.
         kb_path: The directory to make.
         settings: How to build; the default suits a Wikipedia.
@@ -178,6 +186,12 @@ def build_knowledge_base(
     ):
         map_here = map_chunks or workers.map
         build = Build(path, work, settings, held_out, workers, map_here, progress)
+        if is_wiki(path):
+            with build.step("fetching the dump"):
+                here = target.absolute().parent
+                build.path = path = fetch_dump(str(path), here, settings.date, build.report)
+        elif settings.date != LATEST:
+            raise SettingsError("A date goes with the short name of a wiki, such as simplewiki.")
         with build.step(f"reading the {kind}"):
             # What reads notes and tables is loaded only for them: a tenth of a second.
             if kind is SourceKind.notes:
@@ -207,6 +221,8 @@ def build_knowledge_base(
             from stamo.build.entity_vectors import write_vectors
 
             write_vectors(build, is_dump=kind is SourceKind.dump)
+        with build.step("index of names"):
+            write_search(work / RESULT_DIR, work / RESULT_DIR)
         with build.step("manifest"):
             manifest = Manifest(
                 sources=sources,

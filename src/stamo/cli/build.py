@@ -29,13 +29,14 @@ def build(
     source: Path = Argument(
         ...,
         metavar="SOURCE",
-        help="MediaWiki XML dump (plain, bz2, gz, xz or zst), a folder of Markdown notes, or a "
-        "CSV, TSV or JSONL table of entities.",
+        help="MediaWiki XML dump (plain, bz2, gz, xz or zst), the short name of a wiki to "
+        "fetch (such as simplewiki), a folder of Markdown notes, or a table of entities.",
     ),
     kb: Path = Argument(..., metavar="KB", help="Directory to make."),
     kind: SourceKind | None = Option(
         None, "--as", help="What SOURCE is, if its name does not tell."
     ),
+    date: str = Option("latest", help="The dump of a wiki to fetch, such as 20260101."),
     language: str | None = Option(None, help="Language code; taken from the dump, or guessed."),
     vectors: Path | None = Option(None, help="Word vectors: GloVe, word2vec, fastText, .npz."),
     dimensions: int = Option(100, help="Dimensions of vectors to learn; 0 for none."),
@@ -63,6 +64,7 @@ def build(
 
     settings = BuildSettings(
         source=kind,
+        date=date,
         language=language,
         vectors=vectors,
         dimensions=dimensions,
@@ -88,7 +90,6 @@ def build(
 
 def info(
     kb: KbPath,
-    figure: Path | None = Option(None, help="Draw the ambiguity (.png, .svg or .pdf)."),
     verify: bool = Option(False, "--verify", help="Compare every file with its hash."),
     as_json: AsJson = False,
 ) -> None:
@@ -116,26 +117,24 @@ def info(
         ("fingerprint", base.fingerprint[:16]),
     ]
     counts = _values_table(f"Knowledge base {base.name}", about, manifest.counts.items())
-    view: list[RenderableType] = [counts, _ambiguity_table(classes)]
-    if figure is not None:
-        views.plot_ambiguity(base, figure)
-        view.append(f"The ambiguity distribution is drawn in {figure}.")
-    show_result(record, view, as_json=as_json)
+    show_result(record, [counts, _ambiguity_table(classes)], as_json=as_json)
 
 
 def show(
     kb: KbPath,
-    name: str = Argument(..., metavar="NAME", help="An alias or a title."),
+    name: str = Argument(..., metavar="NAME", help="A title, an alias, or words of one."),
     n: int = Option(10, "-n", min=1, help="Rows of each table."),
     as_json: AsJson = False,
 ) -> None:
-    """Show what a name may mean, and the names and neighbours of an entity."""
+    """Show what a name or words of it may mean, and the names and neighbours of an entity."""
     base = KnowledgeBase.open(kb)
     alias = views.view_alias(base, name, n) if base.alias_id(name) >= 0 else None
     entity = views.view_entity(base, views.entity_of(base, name), n)
-    view = [] if alias is None else [_alias_table(alias)]
-    record = {"alias": alias, "entity": entity}
-    show_result(record, [*view, *_entity_view(entity)], as_json=as_json)
+    found = views.view_found(base, name, n)
+    listed = ", ".join(f"{title} ({n_links:,} links)" for title, n_links in found)
+    view: list[RenderableType] = [] if alias is None else [_alias_table(alias)]
+    view += [f"\nEntities with “{name}” in a name: {listed}", *_entity_view(entity)]
+    show_result({"alias": alias, "found": found, "entity": entity}, view, as_json=as_json)
 
 
 @contextmanager

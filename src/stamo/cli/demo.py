@@ -62,8 +62,6 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Run the whole story on an invented world: no download, about a minute."""
-    import torch  # noqa: F401  # what is missing is said before anything is written
-
     began, kb, model = time.perf_counter(), out / "kb", out / "deeped.safetensors"
     space, found, invented = out / "workspace", out / "found", out / "world"
     for before in (space, found):

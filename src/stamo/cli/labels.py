@@ -65,7 +65,7 @@ def label(
         )
         show(None, [opened.status().next_step], as_json=False)
         return
-    need("fastapi", "torch,serve", "The labelling page")
+    need("fastapi", "serve", "The labelling page")
     from stamo.service.app import create_app
     from stamo.service.security import SecuritySettings
 

@@ -29,7 +29,7 @@ from stamo.cli import (
 )
 from stamo.cli.output import Console, bare_table, progress_view, show, warn
 from stamo.cli.workspaces import NOTHING_KEPT, collect_all, collected_view, open_all
-from stamo.errors import SettingsError, StamoError, need
+from stamo.errors import SettingsError, StamoError
 from stamo.system.files import check_writable
 from stamo.workspace.collect import CollectSettings
 from stamo.workspace.folder import Artifacts, Workspace, verify_unchanged
@@ -159,7 +159,6 @@ def update(
     as_json: AsJson = False,
 ) -> None:
     """Add new documents to piles, learn again, and say what the packs decide otherwise."""
-    need("torch", "torch", "Learning")  # told before anything is collected
     spaces = open_all(workspaces)
     artifacts = open_for(spaces, kb, model)
     settings = CollectSettings(text_column=text_column, encoding=encoding)

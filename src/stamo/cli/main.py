@@ -25,7 +25,7 @@ COMMANDS = {
         "build": ("build", "Build one from a dump, Markdown notes or a table of entities."),
         "train": ("build", "Train a linking model on its held-out articles."),
         "info": ("build", "Tell what it holds and how ambiguous its names are."),
-        "show": ("build", "Show what a name may mean, and an entity's names and neighbours."),
+        "show": ("build", "Show what a name, or words of it, may mean."),
         "link": ("link", "Link the mentions of texts to entities."),
         "evaluate": ("link", "Measure on held-out articles and on documents with answers."),
     },
@@ -58,11 +58,12 @@ MODULES = {name: module for part in COMMANDS.values() for name, (module, _) in p
 INTERRUPTED = 130
 """The exit code of a command that was stopped."""
 EXTRAS = {
-    "torch": "torch",
+    "torch": "encoder",
     "fastapi": "serve",
     "uvicorn": "serve",
     "resiliparse": "web",
     "tokenizers": "encoder",
+    "matplotlib": "figures",
     "transformers": "bert",
     "pyspark": "spark",
 }

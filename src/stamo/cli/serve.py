@@ -46,8 +46,7 @@ def serve(
     public_read: bool = Option(False, "--public-read", help="Read and link without the token."),
 ) -> None:
     """Serve linking, packs, labelling and learning over HTTP, with pages for people."""
-    need("torch", "torch", "The service")
-    need("fastapi", "torch,serve", "The service")
+    need("fastapi", "serve", "The service")
     from stamo.discovery.proposals import FoundFolder
     from stamo.packs.folder import PackFolder
     from stamo.service.app import create_app

@@ -113,7 +113,7 @@ def evaluate_held_out(
     parts = [] if n_folds else [score_held_out(kb, trained)]
     order = np.random.default_rng(0).permutation(n_documents)
     for fold in range(n_folds):
-        from stamo.models.train import train_again  # with torch
+        from stamo.models.train import train_again
 
         parts.append(score_held_out(kb, train_again(kb, trained, order[fold::n_folds])))
         on_fold(fold + 1)

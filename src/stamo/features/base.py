@@ -36,9 +36,11 @@ if TYPE_CHECKING:
     from stamo.features.pile import Pile, Sample
 
 Array: TypeAlias = Any
-"""An array of NumPy or a tensor of torch: one formula serves both."""
+"""An array of NumPy, or one that autograd follows: one formula serves both."""
+LEAST_NORM = np.float32(1e-16)
+"""The square of the shortest vector that is brought to unit norm."""
 Theta: TypeAlias = Mapping[str, Array]
-"""θ(e*) by feature, (E, n) each; arrays of NumPy, tensors where its gradient is asked for."""
+"""θ(e*) by feature, (E, n) each; followed where its gradient is asked for."""
 Rows: TypeAlias = "Float32 | Float64 | sparse.csr_matrix"
 """x(m), one row for each mention, (M, n)."""
 Term: TypeAlias = tuple[str, Float64]
@@ -119,39 +121,26 @@ def encode_features(
     return replace(mentions, known=known)
 
 
-def library(array: Array) -> ModuleType:
-    """Return NumPy or torch, whichever an array belongs to.
-
-    Both share the functions that our formulas need; axes are given by position, since only their
-    names differ. (`array-api-compat` would do the same, but takes .16 s to load.)
-    """
-    if isinstance(array, np.ndarray):
-        return np
-    import torch  # here: only who asks for gradients pays for it
-
-    return torch
-
-
-def like(array: Array, other: Array) -> Array:
-    """Return a frozen array as one of the library that another array belongs to."""
-    if isinstance(other, np.ndarray) or not isinstance(array, np.ndarray):
-        return array
-    return library(other).from_numpy(array)
+def library(*arrays: Array) -> ModuleType:
+    """Return NumPy, or autograd's copy of it where autograd follows one of the arrays."""
+    followed = (array for array in arrays if not isinstance(array, np.ndarray))
+    found: ModuleType = next((array.__array_namespace__() for array in followed), np)
+    return found
 
 
 def append(known: Float32, emerging: Array) -> Array:
     """Put the columns of the emerging entities behind those of the known candidates."""
-    return library(emerging).concatenate([like(known, emerging), emerging], 1)
+    return library(known, emerging).concatenate([known, emerging], 1)
 
 
 def weigh(rows: Rows, group: Array) -> Array:
-    """Return x(m) · θ for every mention and entity, (M, E); differentiable in a tensor θ."""
+    """Return x(m) · θ for every mention and entity, (M, E); differentiable in θ."""
     if isinstance(group, np.ndarray):
         return np.asarray(rows @ group.T)
     if not isinstance(rows, np.ndarray):  # the few columns that a batch of labels uses
         used = np.unique(rows.indices)
         rows, group = rows[:, used].toarray(), group[:, used]
-    return like(rows, group) @ group.T
+    return rows @ group.T
 
 
 def named_columns(names: Sequence[str], row: sparse.csr_matrix) -> list[Term]:
@@ -163,4 +152,5 @@ def named_columns(names: Sequence[str], row: sparse.csr_matrix) -> list[Term]:
 
 def unit(vectors: Array) -> Array:
     """Return vectors (..., Q) at unit norm; zeros stay."""
-    return vectors / library(vectors).linalg.norm(vectors, 2, -1, True).clip(1e-8)
+    xp = library(vectors)
+    return vectors / xp.sqrt(xp.maximum(xp.sum(vectors * vectors, -1, keepdims=True), LEAST_NORM))

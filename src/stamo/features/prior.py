@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from stamo.errors import Ranged
-from stamo.features.base import Array, Feature, Theta, library, like, weigh
+from stamo.features.base import Array, Feature, Theta, library, weigh
 from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import Pile, Sample
 from stamo.kb.base import KnowledgeBase
@@ -56,12 +56,12 @@ class Prior(Ranged, Feature):
     def values(self, theta: Theta, pile: Pile) -> Array:
         """Return P(e | m) of all candidates, (M, C + E)."""
         own = theta[self.name]
-        p = weigh(pile.rows(self), own) * like(pile.is_candidate.astype(np.float32), own)
-        known = like(pile.mentions.known[self.name], own)
-        p = p.clip(0.0, 1.0)
+        p = weigh(pile.rows(self), own) * pile.is_candidate.astype(np.float32)
+        xp, known = library(own), pile.mentions.known[self.name]
+        p = xp.clip(p, 0.0, 1.0)
         if p.shape[1] > 1:
             # Entities that share an alias cannot claim more than the whole mention between them.
-            p = p / p.sum(1)[:, None].clip(1.0)
+            p = p / xp.maximum(xp.sum(p, 1)[:, None], np.float32(1))
         if self.renormalise:
-            known = known * (1 - p.sum(1)[:, None])
-        return library(p).concatenate([known, p], 1)
+            known = known * (1 - xp.sum(p, 1)[:, None])
+        return xp.concatenate([known, p], 1)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from stamo.kb.matching import NameMatcher
+    from stamo.kb.search import NameSearch
 
 ARTICLES_PER_BATCH = 256
 _EXTERNAL_TABLE = "external_ids"
@@ -328,6 +329,16 @@ class KnowledgeBase:
         from stamo.kb.matching import NameMatcher  # only finding names in texts needs it
 
         return NameMatcher.open(self.path, MATCHER)
+
+    def search(self, text: str, n: int) -> Int32:
+        """Return up to n entities with these words in their names; see `NameSearch.find`."""
+        return self._search.find(text, n)
+
+    @cached_property
+    def _search(self) -> NameSearch:
+        from stamo.kb.search import NameSearch  # only who types a name needs it
+
+        return NameSearch(self.path)
 
     def alias_id(self, surface: str) -> int:
         """Return the number of a surface form, -1 when it names nothing."""

@@ -24,6 +24,8 @@ ARTICLES_FILE = "articles.parquet"
 ALIAS_COUNTS = "alias_counts.npy"
 ENTITY_VECTORS = "entity_vectors.closed-form.npy"
 BACKGROUND = "background.npy"
+SEARCH = "search_"
+"""What the names of the files of the index of names start with."""
 MATCHER = "linked_aliases"
 """The matcher of all aliases that are linked at least once."""
 MAX_SMALL_BYTES = 4 * 2**20
@@ -72,8 +74,12 @@ class Manifest:
 
     @property
     def fingerprint(self) -> str:
-        """The hash over the files' hashes: two knowledge bases with one fingerprint are equal."""
-        lines = [f"{name} {self.files[name]['sha256']}\n" for name in sorted(self.files)]
+        """The hash over the files' hashes: two knowledge bases with one fingerprint are equal.
+
+        The index of names is made from the other files, and what links does not read it.
+        """
+        names = sorted(name for name in self.files if not name.startswith(SEARCH))
+        lines = [f"{name} {self.files[name]['sha256']}\n" for name in names]
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
     def save(self, directory: Path) -> None:

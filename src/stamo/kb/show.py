@@ -1,14 +1,13 @@
-"""What a person wants to read about a knowledge base: its sizes, a name, an entity, a picture."""
+"""What a person wants to read about a knowledge base: its sizes, a name, an entity."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from stamo.errors import UnknownAliasError, UnknownEntityError
+from stamo.errors import UnknownEntityError
 from stamo.kb.base import KnowledgeBase
 from stamo.system.files import Float32
 
@@ -82,40 +81,9 @@ def _label(low: int, high: float) -> str:
     return str(low) if low == high else f"{low}-{high}"
 
 
-def plot_ambiguity(kb: KnowledgeBase, path: Path) -> None:
-    """Draw the ambiguity distribution as a picture; the ending of `path` tells the format."""
-    from matplotlib.figure import Figure
-
-    classes = ambiguity(kb)
-    figure = Figure(figsize=(7.0, 4.0), layout="constrained")
-    axes = figure.subplots()
-    places = np.arange(len(classes))
-    for shift, name, values in (
-        (-0.2, "aliases", [c.n_aliases for c in classes]),
-        (0.2, "links that use them", [c.n_links for c in classes]),
-    ):
-        share = 100 * np.array(values) / max(sum(values), 1)
-        bars = axes.bar(places + shift, share, width=0.4, label=name)
-        axes.bar_label(bars, fmt="%.1f", fontsize=7, padding=1)
-    axes.set_xticks(places, [c.label for c in classes])
-    axes.set_xlabel("entities that a name may mean")
-    axes.set_ylabel("share (%)")
-    axes.set_title(f"Ambiguity of {kb.n_aliases:,} names in {kb.name}")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
-    figure.savefig(path, dpi=150)
-
-
 def view_alias(kb: KnowledgeBase, surface: str, n: int) -> AliasView:
-    """Tell what a name may mean.
-
-    Raises:
-        UnknownAliasError: It is not an alias of any entity.
-    """
+    """Tell what a name that is an alias may mean."""
     alias = kb.alias_id(surface)
-    if alias < 0:
-        hint = _did_you_mean(kb, surface)
-        raise UnknownAliasError(f"{surface!r} is not an alias in {kb.name}{hint}")
     found = kb.candidates(surface)
     ids = found.ids[:n]
     rows = zip(
@@ -136,19 +104,25 @@ def view_alias(kb: KnowledgeBase, surface: str, n: int) -> AliasView:
 
 
 def entity_of(kb: KnowledgeBase, name: str) -> int:
-    """Return the entity with a title or, when there is none, the likeliest meaning of the name.
+    """Return the entity with a title, else the likeliest of the name, else the first of its words.
 
     Raises:
-        UnknownEntityError: The name is neither a title nor an alias.
+        UnknownEntityError: No name has these words.
     """
     entity = int(kb.entity_ids([name])[0])
     if entity >= 0:
         return entity
-    found = kb.candidates(name)
-    if not len(found):
-        hint = _did_you_mean(kb, name)
-        raise UnknownEntityError(f"There is no entity or name {name!r} in {kb.name}{hint}")
-    return int(found.ids[0])
+    for found in (kb.candidates(name).ids, kb.search(name, 1)):
+        if len(found):
+            return int(found[0])
+    hint = _did_you_mean(kb, name)
+    raise UnknownEntityError(f"There is no entity or name {name!r} in {kb.name}{hint}")
+
+
+def view_found(kb: KnowledgeBase, name: str, n: int) -> list[tuple[str, int]]:
+    """Return the titles and links of the entities with the words of a name."""
+    found = kb.search(name, n)
+    return list(zip(kb.titles(found), kb.entity_counts[found].tolist(), strict=True))
 
 
 def view_entity(kb: KnowledgeBase, entity: int, n: int) -> EntityView:

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from stamo.errors import DivergenceError, LearningError, Ranged
-from stamo.features.base import Feature, Theta, estimate
+from stamo.features.base import Array, Feature, Theta, estimate, library
 from stamo.features.pile import Pile
 from stamo.models.base import Frozen, Model
 from stamo.system.files import Float32, Int64
@@ -230,37 +230,36 @@ def intra_slot(
     moving = [name for name, rate in rates.items() if rate > 0 and theta[name].size]
     if not args.n_epochs or not len(gold) or not moving:
         return {name: group.copy() for name, group in theta.items()}
-    import torch  # here: the default never comes here
+    from autograd import grad  # here: the default never comes here
 
     from stamo.models.train import max_margin_loss
 
-    values = {name: torch.tensor(group) for name, group in theta.items()}
-    rng = np.random.default_rng(args.seed)
-    torch.manual_seed(args.seed)  # for dropout
+    values, rng = dict(theta), np.random.default_rng(args.seed)
     # L is divided at random once: preparing a batch costs more than a step on it.
-    batches = [(labelled, torch.from_numpy(gold))]
+    batches = [(labelled, gold)]
     if len(gold) > args.batch_size:
         order = rng.permutation(len(gold))
         parts = [order[i : i + args.batch_size] for i in range(0, len(order), args.batch_size)]
-        batches = [(labelled.take(rows), torch.from_numpy(gold[rows])) for rows in parts]
+        batches = [(labelled.take(rows), gold[rows]) for rows in parts]
+
+    def loss(leaves: Theta, part: Frozen, target: Int64) -> Array:
+        scores = part.scores({**values, **leaves}, dropout=rng if args.dropout else None)
+        total = library(scores).sum(max_margin_loss(scores, target, args.margin))
+        n_each = args.mean_over_candidates
+        return total if n_each is None else total / np.float32(len(target) * n_each)
+
     with one_thread():
         for _ in range(args.n_epochs):
             moved = False
             for i in rng.permutation(len(batches)):
-                part, target = batches[i]
-                leaves = [values[name].requires_grad_() for name in moving]
-                scores = part.scores(values, dropout=args.dropout)
-                loss = max_margin_loss(scores, target, args.margin).sum()
-                if args.mean_over_candidates is not None:
-                    loss = loss / (len(target) * args.mean_over_candidates)
-                gradients = torch.autograd.grad(loss, leaves, allow_unused=True)
-                for name, gradient in zip(moving, gradients, strict=True):
-                    if gradient is not None and bool(gradient.any()):
-                        values[name] = values[name].detach() - rates[name] * gradient
+                gradients = grad(loss)({name: values[name] for name in moving}, *batches[i])
+                for name, gradient in gradients.items():
+                    if gradient.any():
+                        values[name] = values[name] - np.float32(rates[name]) * gradient
                         moved = True
             if not moved and not args.dropout:
                 break  # every mention keeps its margin, and will in every later epoch
-    return {name: group.detach().numpy() for name, group in values.items()}
+    return {name: group.copy() for name, group in values.items()}
 
 
 def inter_slot(

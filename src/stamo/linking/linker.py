@@ -103,7 +103,7 @@ class Linker:
         self.packs = tuple(packs)
         self._packed: PackedEntities | None = None
         if packs:
-            from stamo.linking.packed import PackedEntities  # with torch, which takes a second
+            from stamo.linking.packed import PackedEntities  # with SciPy, which takes a while
 
             self._packed = PackedEntities(packs, kb, trained, encoder)
             extra_aliases = [*extra_aliases, *self._packed.aliases]

@@ -2,8 +2,8 @@
 
 A model has two forms. The plain one, `Model.psi`, scores a batch of mentions: to link, and to train
 φ. The frozen one, `Model.freeze`, scores one pile again and again while only e* moves: to learn an
-entity, and to link with its pack. Each formula is written once, for arrays of NumPy and tensors of
-torch; torch is loaded by those who ask for gradients.
+entity, and to link with its pack. Each formula is written once; where a gradient is asked for,
+autograd follows the same functions of NumPy.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
 
 from stamo.errors import ModelError
-from stamo.features.base import Array, Feature, Theta, append, library, like, unit
+from stamo.features.base import Array, Feature, Theta, append, library, unit
 from stamo.features.embedding import Tables, local_vectors, mean_rows
 from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import Pile
@@ -28,6 +28,8 @@ MASKED = -1e9
 N_HIDDEN = 100
 DROPOUT = 0.1
 """Γ: its hidden layer, and the share of it that is left out in training (Training Details)."""
+Dropout: TypeAlias = "np.random.Generator | None"
+"""What draws the hidden numbers that are left out; None leaves out none."""
 MAX_BLOCK_MENTIONS = 128
 MAX_BLOCK_CELLS = 8192
 """Mentions times candidates scored at once: this bounds memory at about 10 MB."""
@@ -102,20 +104,23 @@ class Model(ABC):
         dimensions: int,
         extra: Sequence[Feature] = (),
         phi: Mapping[str, Array] | None = None,
+        *,
+        seed: int = 0,
     ) -> None:
         """Create a model.
 
         Args:
             dimensions: Q, the size of word and entity vectors.
             extra: Features beyond the model's own; each one adds a score.
-            phi: The parameters by name; drawn from torch's generator by default.
+            phi: The parameters by name; drawn by default.
+            seed: Of what is drawn.
 
         Raises:
             ModelError: An array of φ is missing, one is too much, or one has another shape.
         """
         self.dimensions, self.features = dimensions, (*self.own_features, *extra)
         self.extra = tuple(feature.name for feature in extra)
-        self.phi = self.initial_phi() if phi is None else phi
+        self.phi = self.initial_phi(np.random.default_rng(seed)) if phi is None else phi
         shapes = {name: tuple(values.shape) for name, values in self.phi.items()}
         if shapes != self.shapes():
             raise ModelError(f"its arrays are {shapes}, expected are {self.shapes()}")
@@ -129,17 +134,13 @@ class Model(ABC):
             "combine.3.bias": (1,),
         }
 
-    def initial_phi(self) -> dict[str, Float32]:
-        """Return φ before training: ones, and Γ as torch draws it."""
-        from torch import nn
-
+    def initial_phi(self, rng: np.random.Generator) -> dict[str, Float32]:
+        """Return φ before training: ones, and Γ drawn evenly within 1 / √(its inputs)."""
         phi = {name: np.ones(shape, dtype=np.float32) for name, shape in self.shapes().items()}
-        for name, layer in (
-            ("combine.0", nn.Linear(self.n_scores + len(self.extra), N_HIDDEN)),
-            ("combine.3", nn.Linear(N_HIDDEN, 1)),
-        ):
-            phi[f"{name}.weight"] = layer.weight.detach().numpy()
-            phi[f"{name}.bias"] = layer.bias.detach().numpy()
+        for layer in ("combine.0", "combine.3"):
+            edge = phi[f"{layer}.weight"].shape[1] ** -0.5
+            for name in (f"{layer}.weight", f"{layer}.bias"):
+                phi[name] = rng.uniform(-edge, edge, phi[name].shape).astype(np.float32)
         return phi
 
     @abstractmethod
@@ -149,18 +150,19 @@ class Model(ABC):
         All candidates are treated alike: an emerging entity is one more column.
         """
 
-    def combine(self, psi: Array, *, dropout: bool = False) -> Array:
+    def combine(self, psi: Array, *, dropout: Dropout = None) -> Array:
         """Return Γ(Ψ): one score of each candidate, (..., n) to (...)."""
         names = ("combine.0.weight", "combine.0.bias", "combine.3.weight", "combine.3.bias")
-        first, bias, last, last_bias = (like(self.phi[name], psi) for name in names)
-        hidden = psi.reshape(-1, psi.shape[-1]) @ first.T
+        first, bias, last, last_bias = (self.phi[name] for name in names)
+        hidden = psi.reshape((-1, psi.shape[-1])) @ first.T
         hidden += bias
-        if dropout:
-            hidden = library(hidden).nn.functional.dropout(hidden, DROPOUT)
-        values = hidden.clip(0.0) @ last[0] + last_bias
+        if dropout is not None:
+            kept = dropout.random(hidden.shape, dtype=np.float32) >= DROPOUT
+            hidden = hidden * (kept / np.float32(1 - DROPOUT))
+        values = library(hidden).maximum(hidden, np.float32(0)) @ last[0] + last_bias
         return values.reshape(psi.shape[:-1])
 
-    def scores(self, batch: Batch, *, dropout: bool = False) -> Array:
+    def scores(self, batch: Batch, *, dropout: Dropout = None) -> Array:
         """Return g(e; m) = Γ(Ψ) (Eq. 6 and 11), (B, C); padding scores `MASKED`."""
         scores = self.combine(self.psi(batch), dropout=dropout)
         return library(scores).where(batch.mask, scores, MASKED)
@@ -239,7 +241,7 @@ class Model(ABC):
             columns += (
                 [other] if other.ndim == 2 else [other[..., i] for i in range(other.shape[2])]
             )
-        return library(prior).stack(columns, -1)
+        return library(*columns).stack(columns, -1)
 
     def with_features(self, features: Mapping[str, Feature]) -> Self:
         """Return the same model, sharing φ, with other estimators of its features."""
@@ -274,13 +276,13 @@ class Frozen:
         for start in range(0, max(len(pile), 1), 512):  # so that memory does not grow with the pile
             part = pile.take(np.arange(start, min(start + 512, len(pile))))
             known = look_up(part.mentions, pile.tables, self.model.reads_each_word)
-            columns = like(np.ones((len(part), 1, 1), np.float32), emerging) * emerging[None]
+            columns = np.ones((len(part), 1, 1), np.float32) * emerging[None]
             batch = Batch(
-                mask=like(np.hstack([part.mentions.mask, part.is_candidate]), emerging),
+                mask=np.hstack([part.mentions.mask, part.is_candidate]),
                 vectors=append(known.vectors, columns),
-                words=like(known.words, emerging),
-                word_mask=like(known.word_mask, emerging),
-                context=like(known.context, emerging),
+                words=known.words,
+                word_mask=known.word_mask,
+                context=known.context,
                 features=Frozen(self.model, part).values(theta),
             )
             parts.append(self.model.psi(batch))
@@ -292,10 +294,10 @@ class Frozen:
         features = (feature for feature in self.model.features if feature.name in names)
         return {feature.name: feature.values(theta, self.pile) for feature in features}
 
-    def scores(self, theta: Theta, *, dropout: bool = False) -> Array:
+    def scores(self, theta: Theta, *, dropout: Dropout = None) -> Array:
         """Return g(e; m) of all candidates, (M, C + E); padding scores `MASKED`."""
         scores = self.model.combine(self.psi(theta), dropout=dropout)
-        stands = like(np.hstack([self.pile.mentions.mask, self.pile.is_candidate]), scores)
+        stands = np.hstack([self.pile.mentions.mask, self.pile.is_candidate])
         return library(scores).where(stands, scores, MASKED)
 
     def take(self, rows: Int64) -> Self:
@@ -342,19 +344,15 @@ def blocks(width: Int64) -> Sequence[Int64]:
 
 def softmax(values: Array) -> Array:
     """Return the softmax of each row, (B, H)."""
-    if not isinstance(values, np.ndarray):
-        return library(values).softmax(values, 1)
-    shares: Float32 = np.exp(values - values.max(axis=1, keepdims=True))
-    shares /= shares.sum(axis=1, keepdims=True)
+    xp = library(values)
+    shares = xp.exp(values - xp.max(values, 1, keepdims=True))
+    shares /= xp.sum(shares, 1, keepdims=True)
     return shares
 
 
-def highest(values: Array, n: int) -> Array:
-    """Return where the n highest values of each row stand, (B, H) bool."""
-    if not isinstance(values, np.ndarray):
-        xp = library(values)
-        none = xp.zeros(values.shape, dtype=xp.bool)
-        return none.scatter(1, values.topk(n, dim=1, sorted=False).indices, True)
+def highest(values: Array, n: int) -> Bools:
+    """Return where the n highest values of each row stand, (B, H)."""
+    values = getattr(values, "_value", values)  # the plain array of one that autograd follows
     order = np.argpartition(values, values.shape[1] - n, axis=1)
     kept: Bools = np.ones(values.shape, dtype=np.bool_)
     np.put_along_axis(kept, order[:, : values.shape[1] - n], False, axis=1)

@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from stamo.features.base import Array, Theta, append, library, like, unit
+from stamo.features.base import Array, Theta, append, library, unit
 from stamo.features.embedding import Embedding, local_vectors, mean_rows
 from stamo.features.pile import Pile
 from stamo.features.prior import Prior
@@ -33,12 +33,12 @@ class DeepED(Model):
 
     def psi(self, batch: Batch) -> Array:
         """Return Ψ₁ to Ψ₄ and the scores of added features, (B, C, n)."""
-        xp = library(batch.vectors)
-        phi1, phi2, phi3 = (like(self.phi[f"phi{i}"], batch.vectors) for i in (1, 2, 3))
-        support = (batch.vectors * phi2) @ xp.swapaxes(batch.words, 1, 2)  # (B, C, H)
+        phi1, phi2, phi3 = (self.phi[f"phi{i}"] for i in (1, 2, 3))
+        support = (batch.vectors * phi2) @ np.swapaxes(batch.words, 1, 2)  # (B, C, H)
+        xp = library(support)
         if not batch.mask.all():
-            support[~batch.mask] = MASKED
-        alpha = self.attend(xp.amax(support, 1), batch.word_mask)  # (B, H), u(w) of Eq. 8
+            support += np.where(batch.mask, np.float32(0), np.float32(MASKED))[..., None]
+        alpha = self.attend(xp.max(support, 1), batch.word_mask)  # (B, H), u(w) of Eq. 8
         attended = (alpha[:, None] @ batch.words)[:, 0]  # (B, Q)
         sides = xp.stack([attended * phi1, batch.context * phi3], 2)  # (B, Q, 2)
         own = batch.vectors @ sides  # (B, C, 2): Ψ₂ (Eq. 7) and Ψ₃
@@ -113,18 +113,17 @@ class FrozenDeepED(Frozen):
         """Attend to the context words (Ψ₂), and compare with the entity context (Ψ₃)."""
         pile, vectors = self.pile, unit(theta["embedding"])  # (E, Q)
         xp = library(vectors)
-        phi1, phi2, phi3 = (like(self.model.phi[f"phi{i}"], vectors) for i in (1, 2, 3))
-        words, place = like(self.distinct, vectors).T, like(self.word, vectors)
+        phi1, phi2, phi3 = (self.model.phi[f"phi{i}"] for i in (1, 2, 3))
+        words, place = self.distinct.T, self.word
         by_entity = ((vectors * phi2) @ words)[:, place]  # (E, M, H)
         similarity = ((vectors * phi1) @ words)[:, place]
         if not pile.is_candidate.all():
-            is_candidate = like(pile.is_candidate.T[..., None], vectors)
-            by_entity = xp.where(is_candidate, by_entity, MASKED)
-        support = xp.maximum(like(self.support, vectors), xp.amax(by_entity, 0))
-        alpha = self.model.attend(support, like(pile.mentions.words >= 0, vectors))  # (M, H)
-        known = (like(self.similarity, vectors) @ alpha[..., None])[..., 0]  # (M, C)
-        psi2 = xp.concatenate([known, (similarity * alpha).sum(2).T], 1)
-        psi3 = append(self.coherence, like(self.context, vectors) @ (vectors * phi3).T)
+            by_entity = xp.where(pile.is_candidate.T[..., None], by_entity, MASKED)
+        support = xp.maximum(self.support, xp.max(by_entity, 0))
+        alpha = self.model.attend(support, pile.mentions.words >= 0)  # (M, H)
+        known = (self.similarity @ alpha[..., None])[..., 0]  # (M, C)
+        psi2 = xp.concatenate([known, xp.sum(similarity * alpha, 2).T], 1)
+        psi3 = append(self.coherence, self.context @ (vectors * phi3).T)
         return self.model.gather_scores(self.values(theta), psi2, psi3)
 
     def take(self, rows: Int64) -> Self:

@@ -44,8 +44,10 @@ def make_model(
     dimensions: int,
     extra: Sequence[str] = (),
     phi: Mapping[str, Float32] | None = None,
+    *,
+    seed: int = 0,
 ) -> Model:
-    """Create a model by name, with extra features by name; untrained where no φ is given."""
+    """Create a model by name, with extra features by name; φ is drawn where none is given."""
     if name not in MODELS:
         raise SettingsError(f"There is no model {name!r}; choose one of {', '.join(MODELS)}.")
     for feature in extra:
@@ -54,7 +56,8 @@ def make_model(
                 f"There is no extra feature {feature!r}; add it to "
                 "`stamo.models.store.EXTRA_FEATURES` first."
             )
-    return MODELS[name](dimensions, [EXTRA_FEATURES[feature] for feature in extra], phi)
+    added = [EXTRA_FEATURES[feature] for feature in extra]
+    return MODELS[name](dimensions, added, phi, seed=seed)
 
 
 @dataclass(frozen=True)

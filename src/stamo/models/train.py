@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from stamo.errors import LearningError, Ranged
-from stamo.features.base import encode_features
-from stamo.features.embedding import Tables, Vectors, model_tables
+from stamo.features.base import Array, Theta, encode_features, library
+from stamo.features.embedding import Tables, model_tables
 from stamo.features.mentions import (
     EncodedMentions,
     EncodingSettings,
@@ -24,9 +22,15 @@ from stamo.features.mentions import (
     most_frequent_entities,
 )
 from stamo.kb.base import KnowledgeBase
-from stamo.models.base import Batch, Calibration, Model, log_odds_of
+from stamo.models.base import Batch, Calibration, Model, log_odds_of, look_up
 from stamo.models.store import TrainedModel, make_model
 from stamo.system.files import Bools, Float32, Float64, Int32, Int64
+from stamo.system.processes import one_thread
+
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+"""Those of Adam."""
+LAST_RATE = 0.02
+"""The share of the learning rate that the steps fall to."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,6 @@ class TrainingArgs(Ranged):
     margin: float = 0.01
     """μ of the max-margin objective (Eq. 12)."""
     learning_rate: float = 2e-3
-    weight_decay: float = 0.0
     batch_size: int = 128
     n_epochs: int = 12
     """At most; the rate falls linearly over them, and training stops when held-out accuracy no
@@ -67,14 +70,14 @@ class Epoch:
     best_accuracy: float
 
 
-def max_margin_loss(scores: Tensor, gold: Tensor, margin: float) -> Tensor:
+def max_margin_loss(scores: Array, gold: Int64, margin: float) -> Array:
     """Return Σ_e [μ - g(e†; m) + g(e; m)]₊ of each mention (Eq. 12), (B,).
 
     The gold entity itself is left out of the sum, where it would only add the constant μ; padding
     scores so low that it adds nothing.
     """
-    best = scores.gather(1, gold[:, None])
-    return torch.relu(scores + (margin - best)).sum(dim=1) - margin
+    xp, best = library(scores), scores[np.arange(len(gold)), gold][:, None]
+    return xp.sum(xp.maximum(scores + (margin - best), np.float32(0)), 1) - margin
 
 
 def train(
@@ -98,66 +101,40 @@ def train(
             f"at least {2 * args.batch_size}: build the knowledge base from more text."
         )
     fitting, validation = split_by_document(mentions.documents, usable, args)
-    torch.manual_seed(args.seed)
-    phi = {n: torch.tensor(v, requires_grad=True) for n, v in model.phi.items()}
-    training, rng = model.with_phi(phi), np.random.default_rng(args.seed)
-    optimiser = torch.optim.Adam(
-        phi.values(), lr=args.learning_rate, weight_decay=args.weight_decay
-    )
-    falling = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.02, args.n_epochs)
-    best, best_accuracy, since = _frozen(phi), -1.0, 0
+    from autograd import value_and_grad  # here: who only links trains nothing
+
+    def loss_of(phi: Theta, batch: Batch, target: Int64) -> Array:
+        scores = model.with_phi(phi).scores(batch, dropout=rng)
+        return library(scores).mean(max_margin_loss(scores, target, args.margin))
+
+    step, rng = value_and_grad(loss_of), np.random.default_rng(args.seed)
+    phi = dict(model.phi)
+    first, second = ({name: np.zeros_like(v) for name, v in phi.items()} for _ in range(2))
+    best, best_accuracy, since, n_steps = phi, -1.0, 0, 0
     for number in range(1, args.n_epochs + 1):
         rows, total = rng.permutation(fitting), 0.0
+        rate = args.learning_rate * (1 - (1 - LAST_RATE) * (number - 1) / args.n_epochs)
         for i in range(0, len(rows), args.batch_size):
             chosen = rows[i : i + args.batch_size]
-            batch = _batch(training, mentions.take(chosen), tables)
-            scores, target = training.scores(batch, dropout=True), torch.from_numpy(gold[chosen])
-            loss = max_margin_loss(scores, target, args.margin).mean()
-            optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-            total += float(loss.detach()) * len(chosen)
-        falling.step()
-        best_columns = predict(training, mentions.take(validation), tables)
+            batch = look_up(mentions.take(chosen), tables, model.reads_each_word)
+            loss, gradients = step(phi, batch, gold[chosen])
+            n_steps += 1
+            for name, gradient in gradients.items():  # Adam
+                first[name] = BETA1 * first[name] + (1 - BETA1) * gradient
+                second[name] = BETA2 * second[name] + (1 - BETA2) * gradient**2
+                mean = first[name] / (1 - BETA1**n_steps)
+                spread = np.sqrt(second[name] / (1 - BETA2**n_steps))
+                phi[name] = phi[name] - np.float32(rate) * mean / (spread + EPSILON)
+            total += float(loss) * len(chosen)
+        best_columns = predict(model.with_phi(phi), mentions.take(validation), tables)
         accuracy = float((best_columns == gold[validation]).mean())
         since = 0 if accuracy > best_accuracy else since + 1
         if not since:
-            best, best_accuracy = _frozen(phi), accuracy
+            best, best_accuracy = dict(phi), accuracy
         on_epoch(Epoch(number, total / len(rows), accuracy, best_accuracy))
         if since >= args.patience:
             break
     return model.with_phi(best)
-
-
-def _frozen(phi: Mapping[str, Tensor]) -> dict[str, Float32]:
-    return {name: values.detach().numpy().copy() for name, values in phi.items()}
-
-
-def _batch(model: Model, mentions: EncodedMentions, tables: Tables) -> Batch:
-    """Look up everything for some mentions, as tensors."""
-    words = _gather(tables.words, mentions.words)
-    word_mask, context_mask = (torch.from_numpy(i >= 0) for i in (mentions.words, mentions.context))
-    return Batch(
-        mask=torch.from_numpy(mentions.mask),
-        vectors=_gather(tables.entities, mentions.candidates),
-        words=words if model.reads_each_word else _mean(words, word_mask),
-        word_mask=word_mask,
-        context=_mean(_gather(tables.entities, mentions.context), context_mask),
-        features={name: torch.from_numpy(v) for name, v in mentions.known.items()},
-    )
-
-
-def _gather(table: Vectors, ids: Int32) -> Tensor:
-    """Return the vectors of ids, zero for padding, ids.shape + (Q,)."""
-    distinct, place = np.unique(ids, return_inverse=True)
-    rows = np.asarray(table[np.maximum(distinct, 0)], dtype=np.float32)
-    rows[distinct < 0] = 0.0
-    return torch.from_numpy(rows)[torch.from_numpy(place.reshape(ids.shape))]
-
-
-def _mean(vectors: Tensor, mask: Tensor) -> Tensor:
-    """Average (B, K, Q) over the second axis where the mask holds, (B, Q); 0 where nowhere."""
-    return (vectors * mask[..., None]).sum(dim=1) / mask.sum(dim=1, keepdim=True).clamp_min(1)
 
 
 def split_by_document(documents: Int32, usable: Int64, args: TrainingArgs) -> tuple[Int64, Int64]:
@@ -174,13 +151,13 @@ def split_by_document(documents: Int32, usable: Int64, args: TrainingArgs) -> tu
     return fitting, usable[is_aside]
 
 
-@torch.no_grad()
 def score_mentions(
     model: Model, mentions: EncodedMentions, tables: Tables, block: int = 512
 ) -> list[Float32]:
     """Return g(e; m) block by block; each block is as wide as its widest mention."""
     parts = (mentions.take(slice(i, i + block)) for i in range(0, len(mentions), block))
-    return [model.scores(_batch(model, part, tables)).numpy() for part in parts]
+    each_word = model.reads_each_word
+    return [model.scores(look_up(part, tables, each_word)) for part in parts]
 
 
 def predict(model: Model, mentions: EncodedMentions, tables: Tables) -> Int64:
@@ -251,8 +228,7 @@ def train_linking_model(
         raise LearningError(
             f"The knowledge base {kb.name!r} has no vectors; build it again with vectors."
         )
-    torch.manual_seed(args.seed)
-    model = make_model(name, kb.dimensions, extra)
+    model = make_model(name, kb.dimensions, extra, seed=args.seed)
     encoding = EncodingSettings(n_candidates=args.n_candidates)
     mentions, is_test = encode_held_out(
         kb, model, encoding, args.seed, test_documents=test_documents
@@ -261,7 +237,8 @@ def train_linking_model(
     tables = model_tables(kb, "weighted")
     # As arrays: training looks all of them up again and again.
     tables = Tables(tables.words[:], np.asarray(tables.entities, dtype=np.float32))
-    trained = train(model, training, tables, args, on_epoch=on_epoch)
+    with one_thread():  # or the sums would depend on the machine
+        trained = train(model, training, tables, args, on_epoch=on_epoch)
     unseen = np.unique(test.documents) if test_documents is None else np.sort(test_documents)
     gold = test.gold_column()
     best = predict(trained, test, tables)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from stamo.features.base import Array, library, like, unit
+from stamo.features.base import Array, library, unit
 from stamo.features.embedding import Embedding
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
-from stamo.models.base import Batch, Calibration, Model
+from stamo.models.base import Batch, Calibration, Dropout, Model
 
 WITHOUT_WORDS = (0.88, 7.1, 1e-3, 0.0)
 WITH_WORDS = (0.91, 4.3, 1e-3, 3.2)
@@ -45,12 +45,13 @@ class Untrained(Model):
 
     def psi(self, batch: Batch) -> Array:
         """Return the three scores, (B, C, 3)."""
-        xp, prior = library(batch.vectors), batch.features["prior"]
-        least = like(self.phi["weights"], prior)[2]
+        prior, related = batch.features["prior"], batch.features["relatedness"]
         fit = (batch.vectors @ unit(batch.words)[..., None])[..., 0]
-        return xp.stack([xp.log(prior.clip(0.0) + least), fit, batch.features["relatedness"]], -1)
+        xp = library(prior, related, fit)
+        likely = xp.log(xp.maximum(prior, 0) + self.phi["weights"][2])
+        return xp.stack([likely, fit, related], -1)
 
-    def combine(self, psi: Array, *, dropout: bool = False) -> Array:
+    def combine(self, psi: Array, *, dropout: Dropout = None) -> Array:
         """Return the weighted sum."""
-        a, b, _, c = like(self.phi["weights"], psi)
+        a, b, _, c = self.phi["weights"]
         return a * psi[..., 0] + b * psi[..., 2] + c * psi[..., 1]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
-from stamo.features.base import Array, Feature, Theta, append, like, unit
+from stamo.features.base import Array, Feature, Theta, append, unit
 from stamo.features.embedding import Embedding, local_vectors, mean_rows
 from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import Pile
@@ -67,7 +67,7 @@ class Surface(Feature):
         aliases, known = pile.aliases, pile.mentions.known[self.name]
         table = [surface_similarities(aliases, [e.id] * len(aliases)) for e in pile.entities]
         emerging = np.stack(table, axis=1)[pile.alias]  # (M, E, 3)
-        return append(known, like(emerging, theta["embedding"]))
+        return append(known, emerging)
 
 
 class Yamada(Model):
@@ -115,6 +115,6 @@ class FrozenYamada(Frozen):
     def psi(self, theta: Theta) -> Array:
         """Compare e* with the context words (Ψ₂) and with the entity context (Ψ₃)."""
         vectors = unit(theta["embedding"])  # (E, Q)
-        psi2 = append(self.psi2, like(self.words, vectors) @ vectors.T)
-        psi3 = append(self.psi3, like(self.context, vectors) @ vectors.T)
+        psi2 = append(self.psi2, self.words @ vectors.T)
+        psi3 = append(self.psi3, self.context @ vectors.T)
         return self.model.gather_scores(self.values(theta), psi2, psi3)

@@ -22,13 +22,13 @@ from stamo import __version__
 from stamo.errors import (
     ArtifactMismatchError,
     StamoError,
-    UnknownAliasError,
     UnknownEntityError,
     WorkspaceError,
 )
 from stamo.kb.base import KnowledgeBase
 from stamo.models.store import TrainedModel
 from stamo.service.linking import Limits
+from stamo.service.reconcile import router as reconciliation
 from stamo.service.routes import Service, router
 from stamo.service.schemas import ErrorOut
 from stamo.service.security import Guard, SecuritySettings, put_headers, sentence
@@ -44,7 +44,7 @@ PAGES = {
     "/docs": "docs.html",
 }
 STATUS_BY_ERROR: dict[int, tuple[type[StamoError], ...]] = {
-    404: (MissingWorkspaceError, UnknownEntityError, UnknownAliasError),
+    404: (MissingWorkspaceError, UnknownEntityError),
     409: (ArtifactMismatchError, WorkspaceError),
     422: (StamoError,),
 }
@@ -94,6 +94,7 @@ def create_app(
     )
     app.state.service = service
     app.include_router(_titled(router))
+    app.include_router(_titled(reconciliation))
     _add_metrics(app, service)
     app.add_middleware(Guard, settings=security)
     _add_handlers(app)

@@ -23,7 +23,7 @@ REQUEST_HEADER = "x-stamo"
 """A page of another site cannot send this header without asking first, and we never allow it."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 OTHER_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-STATELESS_PATHS = frozenset({"/api/link", "/nif"})
+STATELESS_PATHS = frozenset({"/api/link", "/api/reconcile", "/nif"})
 """Routes that are called by POST because of their body, but change nothing."""
 HEALTH_PATH = "/healthz"
 """Answered under any name: those who watch services ask by address, and it tells nothing."""
@@ -238,4 +238,4 @@ def put_headers(headers: MutableHeaders, path: str, cookie: str) -> None:
         kept = f"{PASS_COOKIE}={cookie}; Path=/api; HttpOnly; SameSite=Strict"
         headers.append("Set-Cookie", kept)
     for name, value in _HEADERS.items():
-        headers[name] = value
+        headers.setdefault(name, value)

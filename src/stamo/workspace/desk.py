@@ -134,17 +134,8 @@ def labelling_progress(status: Status) -> LabellingProgress:
 
 
 def find_entities(kb: KnowledgeBase, search: str) -> tuple[Choice, ...]:
-    """Find entities by the beginning of a title or another name; the exact title comes first."""
-    text = " ".join(search.split())
-    if not text:
-        return ()
-    # People write in small letters what titles capitalise.
-    starts = dict.fromkeys([text, text[:1].upper() + text[1:], text.title()])
-    found = [i for i in kb.entity_ids(list(starts)).tolist() if i >= 0]
-    for start in starts:
-        for name in kb.names_with_prefix(start, MAX_CHOICES):
-            found += kb.candidates(name).ids[:3].tolist()
-    return known_choices(kb, list(dict.fromkeys(found))[:MAX_CHOICES])
+    """Find entities by words of their names, the most linked first."""
+    return known_choices(kb, kb.search(search, MAX_CHOICES).tolist())
 
 
 def known_choices(kb: KnowledgeBase, ids: Sequence[int], surface: str = "") -> tuple[Choice, ...]:

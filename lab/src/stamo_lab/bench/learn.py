@@ -126,9 +126,8 @@ def generate_pile(args: LearnBenchArgs, kb: KnowledgeBase, number: int) -> Pile:
 
 def generate_model(args: LearnBenchArgs) -> DeepED:
     """Return a model that was never trained, with the estimator of embeddings that is asked for."""
-    torch.manual_seed(args.seed)
     embedding = Embedding(max_margin=MaxMargin() if args.max_margin else None)
-    return DeepED(args.dimensions).with_features({"embedding": embedding})
+    return DeepED(args.dimensions, seed=args.seed).with_features({"embedding": embedding})
 
 
 def _run_entities(args: LearnBenchArgs, numbers: list[int]) -> tuple[float, float]:

@@ -104,8 +104,7 @@ def train_suite_model(
         without: A feature that is zero for every candidate.
     """
     kb = data.kb
-    torch.manual_seed(args.seed)  # or each run would start from another φ
-    model = make_model(name, kb.dimensions, extra)
+    model = make_model(name, kb.dimensions, extra, seed=args.seed)
     if data.suite.kind == "conflated":  # every entity of a training group is a known candidate
         groups = (p for p in data.suite.problems if p.split == "training")
         known = (_with_dummy(group, MENTIONS_OF_A_GROUP) for group in groups)
