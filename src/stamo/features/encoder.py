@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from stamo.errors import ArtifactMismatchError, MissingExtraError, ModelError, need
+from stamo.features.adapter import Adapter
 from stamo.features.pile import TextEncoder
 from stamo.kb.manifest import sha256_of
 from stamo.system.files import Float32, Int64, write_atomic
@@ -46,8 +48,12 @@ N_TOKENS = 128
 """Tokens of a text that are read, with those that mark its beginning and end."""
 BATCH_TOKENS = 1024
 """Tokens that are encoded at once, padding included; more are no faster."""
+WEIGHTS_FILE = "model.safetensors"
 STEP = 8
 """Texts are padded to a multiple of this: whatever they are encoded with, never to another one."""
+
+MASK, AGAIN = "[MASK]", "it"
+"""What stands for a name where it is asked about, and where the window says it again."""
 
 Forward = Callable[["Tensor", "Tensor"], "Tensor"]
 """From numbers of tokens and where they are no padding, (n, L) both, to (n, L, d)."""
@@ -73,6 +79,8 @@ class Encoder:
     """Sizes, as in `config.json`."""
     languages: frozenset[str] = frozenset()
     """Languages in which it is known how alike it finds texts."""
+    adapter: Adapter | None = None
+    """What it learned from a knowledge base."""
 
     @cached_property
     def forward(self) -> Forward:
@@ -84,17 +92,13 @@ class Encoder:
             MissingExtraError: They need transformers, which is not installed.
             ModelError: The folder holds no layers.
         """
-        import torch
-        from safetensors.torch import load_file
-
-        # Newer than the oldest torch that we allow, and without a public name.
-        is_native: Callable[[], bool] = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)
         ours = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
-        path = self.folder / "model.safetensors"
+        is_there = (self.folder / WEIGHTS_FILE).exists()
         with _explained(self.folder):
-            if path.exists() and all(self.config.get(key, own) == own for key, own in ours.items()):
-                weights = {name.removeprefix("bert."): w for name, w in load_file(path).items()}
-                return Bert(weights, self.config, torch.bfloat16 if is_native() else torch.float32)
+            if is_there and all(self.config.get(key, own) == own for key, own in ours.items()):
+                weights = read_weights(self.folder)
+                weights = weights if self.adapter is None else self.adapter.merged(weights)
+                return Bert(weights, self.config, fast_dtype())
             transformers = need("transformers", "bert", f"The encoder {self.folder.name!r}")
             transformers.utils.logging.disable_progress_bar()
             model = transformers.AutoModel.from_pretrained(str(self.folder), local_files_only=True)
@@ -129,8 +133,31 @@ class Encoder:
         means = self._means(read, around)
         return means[:, 0], means[:, -1]
 
-    def _means(self, read: Sequence[Any], around: Sequence[tuple[int, int]] = ()) -> Float32:
-        """Return means at unit length of all tokens of each text and of a span, (n, 1 or 2, d)."""
+    def encode_masked(self, texts: Sequence[str], starts: Int64, ends: Int64) -> Float32:
+        """Return what each text calls for in the place of a name, unit rows (n, d).
+
+        The mean of all tokens and the token of the mask count alike.
+
+        Args:
+            texts: Windows around a name.
+            starts: Where the name begins in each, in characters.
+            ends: Where it ends, exclusive.
+        """
+        read, around = [], []
+        for window in zip(texts, starts.tolist(), ends.tolist(), strict=True):
+            masked, place = mask_name(*window)
+            read.append(self.tokenizer.encode(masked))
+            i = read[-1].char_to_token(place)
+            around.append((0, 0) if i is None else (i, i + 1))  # None where it is not read
+        return self._means(read, around, together=True)[:, 0]
+
+    def _means(
+        self, read: Sequence[Any], around: Sequence[tuple[int, int]] = (), together: bool = False
+    ) -> Float32:
+        """Return means at unit length of all tokens of each text and of a span, (n, 1 or 2, d).
+
+        `together` they are one vector.
+        """
         import torch
         from torch.nn import functional
 
@@ -138,7 +165,8 @@ class Encoder:
         spans = [[(0, len(row))] for row in ids]
         for own, span in zip(spans, around, strict=False):
             own.append(span)
-        means = np.zeros((len(ids), 2 if around else 1, self.dimensions), dtype=np.float32)
+        shape = len(ids), 2 if around and not together else 1, self.dimensions
+        means = np.zeros(shape, dtype=np.float32)
         lengths = np.array([-(-len(row) // STEP) * STEP for row in ids], dtype=np.int64)
         with torch.inference_mode(), one_thread():
             for length in np.unique(lengths[lengths > 0]).tolist():
@@ -149,12 +177,31 @@ class Encoder:
                     first, last = torch.tensor([spans[i] for i in rows])[..., None].unbind(dim=2)
                     inside = (places >= first) & (places < last)  # (n, spans, L)
                     hidden = self.forward(padded, inside[:, 0]).float()
-                    means[rows] = functional.normalize(inside.float() @ hidden, dim=-1).numpy()
+                    shares = inside.float()
+                    if together:
+                        shares = functional.normalize(shares, p=1, dim=2).sum(dim=1, keepdim=True)
+                    means[rows] = functional.normalize(shares @ hidden, dim=-1).numpy()
         return means
 
 
+def read_weights(folder: Path) -> dict[str, Tensor]:
+    """Return the weights of a BERT by the names that transformers gives them."""
+    from safetensors.torch import load_file
+
+    return {name.removeprefix("bert."): w for name, w in load_file(folder / WEIGHTS_FILE).items()}
+
+
+def fast_dtype() -> torch.dtype:
+    """Return what this machine computes layers in: bfloat16 where the processor multiplies it."""
+    import torch
+
+    # Newer than the oldest torch that we allow, and without a public name.
+    is_native: Callable[[], bool] = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)
+    return torch.bfloat16 if is_native() else torch.float32
+
+
 class Bert:
-    """The layers of a BERT, frozen.
+    """The layers of a BERT; gradients reach the weights where they are asked for.
 
     Args:
         weights: Tensors by the names that transformers gives them.
@@ -196,6 +243,7 @@ class Bert:
 
     def __call__(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Return the last layer's output, (n, L, d), of tokens (n, L) that are no padding."""
+        import torch
         from torch.nn import functional
 
         states = (self._words[ids] + self._places[: ids.shape[1]]).to(self._dtype)
@@ -205,7 +253,11 @@ class Bert:
         for queries, mixed, first_norm, wide, narrow, last_norm in self._layers:
             asked = _product(states, *queries).view(*shape[:2], 3, self._n_heads, -1)
             query, key, value = asked.permute(2, 0, 3, 1, 4).unbind()
-            heads = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+            if torch.is_grad_enabled():  # three times as fast backwards as the fused one
+                likeness = query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5
+                heads = likeness.masked_fill(~seen, -1e4).softmax(dim=-1) @ value
+            else:
+                heads = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen)
             attended = heads.transpose(1, 2).reshape(shape)
             states = _product(attended, *mixed) + states
             states = norm(states, shape[2:], *first_norm)
@@ -223,21 +275,34 @@ def _product(states: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
     import torch
     from torch.nn import functional
 
-    if states.dtype == torch.bfloat16:
+    if states.dtype == torch.bfloat16 or torch.is_grad_enabled():
         return functional.linear(states, weights, bias)
     return torch.baddbmm(bias, states, weights.t().expand(len(states), -1, -1))
 
 
-def load_encoder(name: str | None = None) -> Encoder:
+def mask_name(text: str, start: int, end: int) -> tuple[str, int]:
+    """Return a text with the mask in place of the name at start to end, and where the mask begins.
+
+    Elsewhere "it" stands for the name: with it in sight an encoder learns to match names, not what
+    is said of them.
+    """
+    name = re.compile(rf"(?<!\w){re.escape(text[start:end])}(?!\w)")
+    before = name.sub(AGAIN, text[:start])
+    return before + MASK + name.sub(AGAIN, text[end:]), len(before)
+
+
+def load_encoder(name: str | None = None, adapter: Adapter | None = None) -> Encoder:
     """Load an encoder from this machine; nothing is ever fetched.
 
     Args:
         name: A folder in the format of transformers with `tokenizer.json`; None for the MiniLM
             that the extra `encoder` brings.
+        adapter: What it learned from a knowledge base; None for the encoder as it comes.
 
     Raises:
         MissingExtraError: What the extra brings is not installed.
         ModelError: The folder holds no encoder.
+        ArtifactMismatchError: The adapter belongs to another encoder.
     """
     tokenizers = need("tokenizers", "encoder", PURPOSE)
     folder = packaged_weights("encoder", PURPOSE) if name is None else Path(name)
@@ -249,14 +314,24 @@ def load_encoder(name: str | None = None) -> Encoder:
     # What tells encoders apart: weights, tokenizer and length.
     weights = sorted([*folder.glob("*.safetensors"), *folder.glob("*.bin")])
     parts = [str(N_TOKENS), *map(sha256_of, [*weights, folder / "tokenizer.json"])]
+    fingerprint = hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
+    if adapter is not None:
+        if adapter.encoder != fingerprint:
+            raise ArtifactMismatchError(
+                f"The adapter belongs to the encoder {adapter.encoder[:12]}, but {folder.name!r} "
+                f"is {fingerprint[:12]}; train again with `stamo train`."
+            )
+        both = f"{fingerprint} {adapter.fingerprint}"
+        fingerprint = hashlib.sha256(both.encode()).hexdigest()[:16]
     return Encoder(
         name=name or WEIGHTS_PACKAGE.replace("_", "-"),
         dimensions=int(config["hidden_size"]),
-        fingerprint=hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16],
+        fingerprint=fingerprint,
         tokenizer=tokenizer,
         folder=folder,
         config=config,
         languages=OUR_LANGUAGES if name is None else frozenset(),
+        adapter=adapter,
     )
 
 
@@ -334,6 +409,15 @@ class CachedEncoder:
 
         both = self._rows_of(marked, read)
         return both[:, : both.shape[1] // 2], both[:, both.shape[1] // 2 :]
+
+    def encode_masked(self, texts: Sequence[str], starts: Int64, ends: Int64) -> Float32:
+        """Return a unit row for what each text calls for in the place of a name, (n, d)."""
+        places = zip(texts, starts.tolist(), ends.tolist(), strict=True)
+        read = self._encoder.encode_masked
+        return self._rows_of(
+            [" ".join(("masked", *mask_name(*place)[:1])) for place in places],
+            lambda rows: read([texts[i] for i in rows], starts[rows], ends[rows]),
+        )
 
     def save(self) -> None:
         """Write what was read since the file was; nothing where nothing was."""

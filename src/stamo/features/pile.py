@@ -52,6 +52,10 @@ class TextEncoder(Protocol):
         """Return a row for each text and one for the words in and near its span, (n, d) each."""
         ...
 
+    def encode_masked(self, texts: Sequence[str], starts: Int64, ends: Int64) -> Float32:
+        """Return a unit row for what each text calls for in the place of a name, (n, d)."""
+        ...
+
 
 @dataclass(frozen=True)
 class Pile:
