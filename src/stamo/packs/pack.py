@@ -44,8 +44,7 @@ NEIGHBOURS, DIMENSIONS = "neighbours", "dimensions"
 """The sizes of a pack that the shapes of its groups depend on."""
 SHIFT = "decision-shift"
 """The group that holds what was added to the log odds to draw the line for F1."""
-_VIEWED: dict[str, str | int] = {"words": DIMENSIONS, "context": DIMENSIONS, "entities": NEIGHBOURS}
-_VIEWED |= {"about": 1, "longer-name": 2, "bias": 1}
+_VIEWED: dict[str, str | int] = {"words": DIMENSIONS, "description": 2, "longer-name": 2, "bias": 1}
 SHAPES: Mapping[str, str | int] = {
     **{f"{kind}-{view}": n for kind in ("correction", "none") for view, n in _VIEWED.items()},
     "correction-scale": 1,
@@ -53,7 +52,7 @@ SHAPES: Mapping[str, str | int] = {
     "keyphrase": NEIGHBOURS,
 }
 """How many values a known group has: a number, or one of the pack's sizes."""
-ABOUT_GROUPS = ("correction-about", "none-about")
+DESCRIPTION_GROUPS = ("correction-description", "none-description")
 SENTENCE_GROUPS = ("correction-sentence", "none-sentence")
 """Groups whose size is that of the encoder, which is only known where it is installed."""
 OWN_FIELDS = frozenset({"prior", "relatedness", "embedding"})
@@ -255,9 +254,9 @@ class EntityPack:
                 raise PackError("its 'neighbours' words and their weights do not match.")
         if not self.encoder and not groups.keys().isdisjoint(SENTENCE_GROUPS):
             raise PackError("it weighs sentences but names no encoder; learn the entity again.")
-        if not self.entity.line and not groups.keys().isdisjoint(ABOUT_GROUPS):
+        if not self.entity.line and not groups.keys().isdisjoint(DESCRIPTION_GROUPS):
             raise PackError(
-                "it weighs a line about the entity but has none; learn the entity again."
+                "it weighs a description of the entity but has none; learn the entity again."
             )
 
     def __repr__(self) -> str:
@@ -301,12 +300,11 @@ class EntityPack:
         return content_hash(*self._parts())
 
     def check(self, kb: KnowledgeBase, model_fingerprint: str | None = None) -> None:
-        """Refuse a knowledge base, a model or an encoder that the pack was not learned with.
+        """Refuse a knowledge base or a model that the pack was not learned with.
 
         Raises:
             ArtifactMismatchError: A fingerprint differs.
-            MissingExtraError: It reads sentences, and no encoder is installed.
-            PackError: The content contradicts the knowledge base.
+                PackError: The content contradicts the knowledge base.
         """
         pairs = [("knowledge base", self.kb_fingerprint, kb.fingerprint)]
         if model_fingerprint is not None:
@@ -323,17 +321,6 @@ class EntityPack:
             raise self._bad("gives its neighbours other titles than the knowledge base")
         if len(self.vector) != kb.dimensions:
             raise self._bad(f"has a vector of {len(self.vector)}, not {kb.dimensions} dimensions")
-        if not self.encoder:
-            return
-        from stamo.features.encoder import encoder_for  # with torch
-        from stamo.features.views_context import n_columns
-
-        encoder = encoder_for(self.encoder)
-        assert encoder is not None
-        size = n_columns(encoder)
-        for name in SENTENCE_GROUPS:
-            if name in self.groups and self.groups[name].shape != (size,):
-                raise self._bad(f"has {self.groups[name].size} values of {name!r}, not {size}")
 
     def theta(self) -> dict[str, Float32]:
         """Return θ(e*) in the shapes that the features expect, (1, ...) each.
