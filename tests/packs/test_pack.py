@@ -418,7 +418,7 @@ class Encoder:
 
 def test_a_pack_of_another_encoder_is_left_out(tmp_path, monkeypatch):
     """It is not added, and one that is there is listed with its problem beside those in use."""
-    monkeypatch.setattr(encoders, "_load", lambda name: Encoder())
+    monkeypatch.setattr(encoders, "_load", lambda *asked: Encoder())
     foreign = make_pack(encoder="ee" * 32, entity=EmergingEntity("Finn", ("Finn", "FN")))
     foreign.save(tmp_path / "foreign.stamo")
     make_pack(encoder=Encoder.fingerprint).save(tmp_path / "good.stamo")
@@ -435,7 +435,7 @@ def test_a_pack_of_another_encoder_is_left_out(tmp_path, monkeypatch):
 def test_a_pack_without_its_encoder_is_left_out(tmp_path, monkeypatch):
     """Where the extra is not installed, the packs that need it are listed with what to install."""
 
-    def missing(name):
+    def missing(*asked):
         raise MissingExtraError("tokenizers", "encoder")
 
     monkeypatch.setattr(encoders, "_load", missing)
@@ -448,7 +448,7 @@ def test_a_pack_without_its_encoder_is_left_out(tmp_path, monkeypatch):
 @pytest.mark.parametrize("shape", [(0,), (2,), (7,)])
 def test_weights_of_sentences_fit_the_encoder(name, shape, monkeypatch):
     """Their number is told by the encoder: three readings of two dimensions."""
-    monkeypatch.setattr(encoders, "_load", lambda name: Encoder())
+    monkeypatch.setattr(encoders, "_load", lambda *asked: Encoder())
     right = {name: np.ones(6, np.float32)}
     make_pack(encoder=Encoder.fingerprint, groups=correction() | right).check(Base(), MODEL)
     wrong = make_pack(

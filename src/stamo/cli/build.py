@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from stamo.build.build import BuildSummary, MapChunks
+    from stamo.features.adapter import Adapter
     from stamo.kb.base import KnowledgeBase
     from stamo.kb.show import AliasView, AmbiguityClass, EntityView
     from stamo.models.train import Epoch
@@ -278,10 +279,17 @@ def train(
     out: Path = Option(None, "--out", help="Where to save; MODEL.safetensors by default."),
     n_pairs: int = Option(10_000, "--pairs", help="Mention-entity pairs to train on."),
     n_epochs: int = Option(12, "--epochs", help="Epochs at most."),
+    encoder: bool = Option(
+        True, help="Whether the sentence encoder, where installed, learns from the links, too."
+    ),
+    steps: int = Option(400, min=1, help="Steps of the encoder; one takes some 2 s of two cores."),
     seed: int = Option(0, help="Same seed, same bytes."),
     as_json: AsJson = False,
 ) -> None:
-    """Train a linking model on the held-out articles of a knowledge base."""
+    """Train a linking model on the held-out articles of a knowledge base.
+
+    The sentence encoder learns from its links what the words around a name call for.
+    """
     from stamo.kb.base import KnowledgeBase
     from stamo.models.train import TrainingArgs, train_linking_model
     from stamo.system.files import check_writable
@@ -299,6 +307,8 @@ def train(
 
         trained = train_linking_model(kb, model, args, on_epoch=on_epoch)
         show(n_epochs)
+    if encoder:
+        trained = replace(trained, adapter=_adapt_encoder(kb, steps, seed))
     trained.save(path)
     report = trained.report
     if as_json:
@@ -309,3 +319,29 @@ def train(
         f"articles it is right in {report['test_accuracy']:.3f}, the prior alone in "
         f"{report['test_prior_accuracy']:.3f}."
     )
+
+
+def _adapt_encoder(kb: KnowledgeBase, n_steps: int, seed: int) -> Adapter | None:
+    """Let the installed encoder learn from a knowledge base; None where it cannot or need not."""
+    from stamo.errors import LearningError, MissingExtraError
+    from stamo.features.adapter import shipped_adapter
+    from stamo.features.encoder import load_encoder
+    from stamo.models.adapter import AdapterArgs, train_adapter
+
+    if kb.fingerprint == shipped_adapter().kb:
+        return None
+    title = "Adapting the encoder"
+    try:
+        base = load_encoder()
+        with progress_view(Console(stderr=True), title, stays=True, total=n_steps) as show:
+            return train_adapter(
+                kb,
+                base,
+                AdapterArgs(n_steps=n_steps, seed=seed),
+                on_step=lambda step, loss: show(step, description=f"{title} (loss {loss:.2f})"),
+            )
+    except MissingExtraError:
+        return None
+    except LearningError as error:
+        warn(str(error))
+        return None

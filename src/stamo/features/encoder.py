@@ -28,7 +28,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from stamo.errors import ArtifactMismatchError, MissingExtraError, ModelError, need
-from stamo.features.adapter import Adapter
+from stamo.features.adapter import Adapter, shipped_adapter
 from stamo.features.pile import TextEncoder
 from stamo.kb.manifest import sha256_of
 from stamo.system.files import Float32, Int64, write_atomic
@@ -455,11 +455,16 @@ INSTALLED = "installed"
 """Stands for the encoder of the extra `encoder`, or none where the extra is not installed."""
 
 
-_load: Callable[[str | None], TextEncoder] = lru_cache(maxsize=2)(load_encoder)
+_load: Callable[..., TextEncoder] = lru_cache(maxsize=2)(load_encoder)
 
 
-def encoder_of(encoder: TextEncoder | str | None) -> TextEncoder | None:
+def encoder_of(
+    encoder: TextEncoder | str | None, adapter: Adapter | None = None
+) -> TextEncoder | None:
     """Return an encoder itself, the installed one, that of a folder, or None.
+
+    The installed one with what it learned from a knowledge base: an adapter of one's own, or the
+    one that we ship.
 
     Raises:
         MissingExtraError: A folder is given, but the extra is not installed.
@@ -469,12 +474,12 @@ def encoder_of(encoder: TextEncoder | str | None) -> TextEncoder | None:
     if encoder != INSTALLED:
         return _load(encoder)
     try:
-        return _load(None)
+        return _load(None, adapter or shipped_adapter())
     except MissingExtraError:
         return None
 
 
-def encoder_for(fingerprint: str) -> TextEncoder | None:
+def encoder_for(fingerprint: str, adapter: Adapter | None = None) -> TextEncoder | None:
     """Return the encoder that a pack was learned with; None of the empty one, without any.
 
     Raises:
@@ -483,7 +488,7 @@ def encoder_for(fingerprint: str) -> TextEncoder | None:
     """
     if not fingerprint:
         return None
-    encoder = _load(None)
+    encoder = _load(None, adapter or shipped_adapter())
     if fingerprint != encoder.fingerprint:
         raise ArtifactMismatchError(
             f"A pack reads text with the sentence encoder {fingerprint[:12]}, but the one "

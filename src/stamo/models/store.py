@@ -14,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from stamo.errors import ArtifactMismatchError, ModelError, SettingsError
+from stamo.features.adapter import Adapter
 from stamo.features.base import Feature
 from stamo.features.embedding import Tables, WordKind, model_tables
 from stamo.features.mentions import EncodingSettings
@@ -36,7 +37,9 @@ CHECKSUM = "sha256"
 """The key of a saved model's fingerprint."""
 
 _KEYS = {"format", "version", "model", "extra", "dimensions", "kb", "encoding", "words"}
-_KEYS |= {"calibration", "report", CHECKSUM}
+_KEYS |= {"calibration", "report", "adapted encoder", CHECKSUM}
+_ADAPTER = "adapter "
+"""How the names of an adapter's arrays begin."""
 
 
 def make_model(
@@ -70,6 +73,8 @@ class TrainedModel:
     calibration: Calibration = field(default_factory=Calibration)
     report: Mapping[str, Any] = field(default_factory=dict)
     """How it was trained and what it reached; plain values only."""
+    adapter: Adapter | None = None
+    """What the sentence encoder learned from this knowledge base; None for what we ship."""
 
     def __repr__(self) -> str:
         return f"<TrainedModel {self.model.name}: {self.dimensions} dimensions>"
@@ -115,9 +120,12 @@ def _to_bytes(trained: TrainedModel, checksum: str = "") -> bytes:
         "words": trained.words,
         "calibration": asdict(trained.calibration),
         "report": trained.report,
+        **({"adapted encoder": trained.adapter.encoder} if trained.adapter else {}),
         **({CHECKSUM: checksum} if checksum else {}),
     }
     arrays = {name: np.ascontiguousarray(v) for name, v in trained.model.phi.items()}
+    if trained.adapter is not None:
+        arrays |= {_ADAPTER + name: values for name, values in trained.adapter.factors.items()}
     # One key keeps the order of the bytes fixed whatever the order of the fields.
     return bytes(save(arrays, {"stamo": json.dumps(metadata, sort_keys=True)}))
 
@@ -189,6 +197,7 @@ def _from_parts(path: Path, metadata: dict[str, Any], state: dict[str, Float32])
     ]
     if not numbers or not all(bool(np.isfinite(values).all()) for values in numbers):
         raise ModelError(f"{path.name} holds a number that is not finite; train it again.")
+    factors = {n.removeprefix(_ADAPTER): state.pop(n) for n in [*state] if n.startswith(_ADAPTER)}
     try:
         words = metadata.get("words", "plain")
         if words not in {"plain", "weighted"}:
@@ -203,6 +212,9 @@ def _from_parts(path: Path, metadata: dict[str, Any], state: dict[str, Float32])
             words=words,
             calibration=Calibration(**metadata["calibration"]),
             report=metadata["report"],
+            adapter=Adapter(factors, str(metadata["adapted encoder"]), str(metadata["kb"]))
+            if factors
+            else None,
         )
     except (KeyError, TypeError, ValueError, ModelError, SettingsError) as error:
         raise ModelError(
