@@ -1,6 +1,7 @@
 import json
 import os
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from stamo.packs.folder import PackFolder, pack_file_name, refuse_twins
 from stamo.packs.pack import EntityPack
 
 KB, MODEL, LABELS = "a1" * 32, "b2" * 32, "c3" * 32
+TRAINED = SimpleNamespace(fingerprint=MODEL, adapter=None)
 TITLES = ("Jakku", "Kylo Ren", "The Force", "Zürich\u2028lake")
 
 
@@ -65,7 +67,7 @@ def test_a_saved_pack_comes_back(tmp_path):
     """What is loaded equals what was saved, value by value."""
     pack = make_pack()
     pack.save(tmp_path / "rey.stamo")
-    loaded = EntityPack.load(tmp_path / "rey.stamo", Base(), MODEL)
+    loaded = EntityPack.load(tmp_path / "rey.stamo", Base(), TRAINED)
     assert loaded.entity == pack.entity
     assert loaded.titles == TITLES
     for name in ("priors", "neighbours", "relatedness", "vector"):
@@ -327,7 +329,7 @@ def test_partners_are_checked(tmp_path):
     with pytest.raises(ArtifactMismatchError, match="knowledge base a1a1"):
         EntityPack.load(path, Base(fingerprint="ff" * 32))
     with pytest.raises(ArtifactMismatchError, match="model b2b2"):
-        EntityPack.load(path, Base(), "dd" * 32)
+        EntityPack.load(path, Base(), SimpleNamespace(fingerprint="dd" * 32))
     with pytest.raises(PackError, match="does not have"):
         EntityPack.load(path, Base(n_entities=9))
     with pytest.raises(PackError, match="dimensions"):
@@ -351,7 +353,7 @@ def test_a_learned_theta_is_brought_into_range():
     assert pack.priors.tolist() == [1.0]
     assert pack.titles == (TITLES[0], TITLES[3])
     np.testing.assert_allclose(pack.vector, unit(), rtol=1e-6)
-    pack.check(Base(), MODEL)
+    pack.check(Base(), TRAINED)
 
 
 def test_a_failed_write_keeps_the_old_pack(tmp_path, monkeypatch):
@@ -377,7 +379,7 @@ def test_a_missing_file_is_one_sentence(tmp_path):
 
 def test_a_folder_adds_replaces_and_removes(tmp_path):
     """A pack is added once, replaced on request, inspected and removed by its key."""
-    folder = PackFolder(tmp_path / "packs", Base(), MODEL)
+    folder = PackFolder(tmp_path / "packs", Base(), TRAINED)
     assert folder.entries() == []
     entry = folder.add(GOOD)
     with pytest.raises(PackError, match="already"):
@@ -397,7 +399,7 @@ def test_a_folder_shows_what_is_wrong_with_a_file(tmp_path):
     (tmp_path / "bad.stamo").write_bytes(GOOD[:-1])
     make_pack(kb_fingerprint="ee" * 32).save(tmp_path / "foreign.stamo")
     make_pack().save(tmp_path / "good.stamo")
-    folder = PackFolder(tmp_path, Base(), MODEL)
+    folder = PackFolder(tmp_path, Base(), TRAINED)
     problems = {entry.key: entry.problem for entry in folder.entries()}
     assert "no usable entity pack" in problems["bad"]
     assert "knowledge base" in problems["foreign"]
@@ -422,7 +424,7 @@ def test_a_pack_of_another_encoder_is_left_out(tmp_path, monkeypatch):
     foreign = make_pack(encoder="ee" * 32, entity=EmergingEntity("Finn", ("Finn", "FN")))
     foreign.save(tmp_path / "foreign.stamo")
     make_pack(encoder=Encoder.fingerprint).save(tmp_path / "good.stamo")
-    folder = PackFolder(tmp_path, Base(), MODEL)
+    folder = PackFolder(tmp_path, Base(), TRAINED)
     assert {entry.key: bool(entry.problem) for entry in folder.entries()} == {
         "foreign": True,
         "good": False,
@@ -440,7 +442,7 @@ def test_a_pack_without_its_encoder_is_left_out(tmp_path, monkeypatch):
 
     monkeypatch.setattr(encoders, "_load", missing)
     make_pack(encoder="ee" * 32).save(tmp_path / "a.stamo")
-    (entry,) = PackFolder(tmp_path, Base(), MODEL).entries()
+    (entry,) = PackFolder(tmp_path, Base(), TRAINED).entries()
     assert "pip install" in entry.problem
 
 
@@ -450,12 +452,12 @@ def test_weights_of_sentences_fit_the_encoder(name, shape, monkeypatch):
     """Their number is told by the encoder: three readings of two dimensions."""
     monkeypatch.setattr(encoders, "_load", lambda *asked: Encoder())
     right = {name: np.ones(6, np.float32)}
-    make_pack(encoder=Encoder.fingerprint, groups=correction() | right).check(Base(), MODEL)
+    make_pack(encoder=Encoder.fingerprint, groups=correction() | right).check(Base(), TRAINED)
     wrong = make_pack(
         encoder=Encoder.fingerprint, groups=correction() | {name: np.ones(shape, np.float32)}
     )
     with pytest.raises(PackError, match=f"{name}.*, not 6"):
-        wrong.check(Base(), MODEL)
+        wrong.check(Base(), TRAINED)
 
 
 @pytest.mark.parametrize("key", ["../secret", "/etc/passwd", "a\0b", "", ".", "*", "secret"])

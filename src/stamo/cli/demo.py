@@ -239,7 +239,7 @@ class _Story:
         texts = [replace(d, mentions=()) for d in corpus if d.id not in labelled]
         paths = f"{base.kb_path} {base.model_path} --with {workspace.pack_path}"
         self.begin("8. Linking before and after", f"stamo link {paths} TEXT")
-        reader = remembering(encoder_of(INSTALLED), workspace.encodings_path)
+        reader = remembering(encoder_of(INSTALLED, trained.adapter), workspace.encodings_path)
         only_labels = estimation_pack(workspace, kb, trained)
         ways = {
             "without the pack": Linker(kb, trained, extra_aliases=entity.aliases),

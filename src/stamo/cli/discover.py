@@ -57,6 +57,7 @@ def discover(
     from stamo.corpus.reading import list_files
     from stamo.discovery.discover import discover as run
     from stamo.discovery.propose import ProposeSettings
+    from stamo.features.adapter import shipped_adapter
     from stamo.features.encoder import load_encoder
 
     day = _day(since)
@@ -71,7 +72,7 @@ def discover(
     folder.check()
     list_files(source)  # what does not exist is told before anything is opened
     base, trained = open_both(kb, model)
-    reader = load_encoder() if encoder else None
+    reader = load_encoder(None, trained.adapter or shipped_adapter()) if encoder else None
     console = Console(stderr=True, highlight=False)
     columns = [TextColumn("{task.description}"), TextColumn("{task.completed}")]
     look = partial(run, source, base, trained, settings=settings, since=day, n_workers=workers)

@@ -324,7 +324,7 @@ def _learn_again(
     settings = last_settings(space)
     if n_folds is not None:
         settings = replace(settings, n_folds=n_folds)
-    before = load_comparable(space.pack_path, kb, trained.fingerprint)
+    before = load_comparable(space.pack_path, kb, trained)
     with learn_view() as on_progress:
         learned = learn_pack(space, kb, trained, settings, on_progress=on_progress)
     version = next(v.number for v in pack_versions(space) if v.is_current)

@@ -243,7 +243,7 @@ def learn(
         on_slot: Sees the labels alone as slot 0, then every slot.
     """
     chosen = method_named(method) if isinstance(method, str) else method
-    reader, everything = encoder_of(encoder), labelled | unlabelled
+    reader, everything = encoder_of(encoder, trained.adapter), labelled | unlabelled
     everyone = [entities] if isinstance(entities, EmergingEntity) else list(entities)
     by_id: dict[str, LearnedEntity] = {}
     for group in sharing_aliases(everyone):

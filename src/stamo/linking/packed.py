@@ -114,7 +114,7 @@ def score_pack(
     first, place = first_of_each(corpus.documents[named], corpus.surfaces[named], most)
     rows = named[first]
     if encoder is None or encoder.fingerprint != pack.encoder:
-        encoder = encoder_for(pack.encoder)
+        encoder = encoder_for(pack.encoder, trained.adapter)
     pile = prepare_pile(
         corpus,
         [pack.entity],
@@ -228,9 +228,8 @@ class PackedEntities:
             PackError: Two packs are of one entity.
         """
         refuse_twins([(f"pack {pack.fingerprint[:12]}", pack) for pack in packs])
-        fingerprint = trained.fingerprint
         for pack in packs:
-            pack.check(kb, fingerprint)
+            pack.check(kb, trained)
         self.packs, self._kb, self._trained, self._encoder = tuple(packs), kb, trained, encoder
         self.aliases = tuple(dict.fromkeys(a for pack in packs for a in pack.entity.aliases))
         self._forms = find_alias_forms(self.aliases, kb)

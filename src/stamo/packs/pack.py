@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +26,9 @@ from stamo.corpus.types import MAX_ALIASES, MAX_NAME, EmergingEntity
 from stamo.errors import ArtifactMismatchError, PackError, SettingsError
 from stamo.kb.base import KnowledgeBase
 from stamo.system.files import Float32, Int32, write_atomic
+
+if TYPE_CHECKING:
+    from stamo.models.store import TrainedModel
 
 PACK_FORMAT = "stamo-pack"
 PACK_VERSION = 2
@@ -312,8 +315,10 @@ class EntityPack:
         """The hash of all the pack holds."""
         return content_hash(*self._parts())
 
-    def check(self, kb: KnowledgeBase, model_fingerprint: str | None = None) -> None:
+    def check(self, kb: KnowledgeBase, trained: TrainedModel | None = None) -> None:
         """Refuse a knowledge base, a model or an encoder that the pack was not learned with.
+
+        The encoder is compared where the model is given: what it learned is part of that.
 
         Raises:
             ArtifactMismatchError: A fingerprint differs.
@@ -321,8 +326,8 @@ class EntityPack:
             PackError: The content contradicts the knowledge base.
         """
         pairs = [("knowledge base", self.kb_fingerprint, kb.fingerprint)]
-        if model_fingerprint is not None:
-            pairs.append(("model", self.model_fingerprint, model_fingerprint))
+        if trained is not None:
+            pairs.append(("model", self.model_fingerprint, trained.fingerprint))
         for what, mine, given in pairs:
             if mine != given:
                 raise ArtifactMismatchError(
@@ -335,12 +340,12 @@ class EntityPack:
             raise _bad(self, "gives its neighbours other titles than the knowledge base")
         if len(self.vector) != kb.dimensions:
             raise _bad(self, f"has a vector of {len(self.vector)}, not {kb.dimensions} dimensions")
-        if not self.encoder:
+        if not self.encoder or trained is None:
             return
         from stamo.features.encoder import encoder_for  # with torch
         from stamo.features.views_context import n_columns
 
-        encoder = encoder_for(self.encoder)
+        encoder = encoder_for(self.encoder, trained.adapter)
         assert encoder is not None
         size = n_columns(encoder)
         for name in SENTENCE_GROUPS:
@@ -363,7 +368,7 @@ class EntityPack:
         cls,
         path: str | Path,
         kb: KnowledgeBase | None = None,
-        model_fingerprint: str | None = None,
+        trained: TrainedModel | None = None,
     ) -> EntityPack:
         """Read and check a pack, also against the knowledge base and the model if given.
 
@@ -374,7 +379,7 @@ class EntityPack:
         path = Path(path)
         pack = cls.from_bytes(read_bytes(path), path.name)
         if kb is not None:
-            pack.check(kb, model_fingerprint)
+            pack.check(kb, trained)
         return pack
 
     @classmethod

@@ -268,7 +268,7 @@ def read_material(
             "means it."
         )
     corpus = corpus.with_labels(labels)
-    reader = remembering(encoder_of(encoder), workspace.encodings_path)
+    reader = remembering(encoder_of(encoder, trained.adapter), workspace.encodings_path)
     pile = encode_pile([entity], corpus, kb, trained, encoder=reader)
     if reader is not None:
         pile.rows(Sentence())

@@ -244,7 +244,7 @@ def open_queue(
     workspace: Workspace, corpus: Corpus, kb: KnowledgeBase, trained: TrainedModel
 ) -> LabelQueue:
     """Return the queue of a workspace, by the installed encoder where there is one."""
-    reader = remembering(encoder_of(INSTALLED), workspace.encodings_path)
+    reader = remembering(encoder_of(INSTALLED, trained.adapter), workspace.encodings_path)
     queue = LabelQueue(workspace.entity, corpus, kb, trained, reader)
     if reader is not None:
         reader.save()

@@ -82,9 +82,9 @@ def write_report(
         raise WorkspaceError(
             f"{workspace.entity.id!r} has no pack yet; learn it first, then write the report."
         )
-    pack = EntityPack.load(workspace.pack_path, kb, trained.fingerprint)
+    pack = EntityPack.load(workspace.pack_path, kb, trained)
     corpus, labels = read_corpus(workspace, kb, trained), workspace.current_labels()
-    reader = remembering(encoder_for(pack.encoder), workspace.encodings_path)
+    reader = remembering(encoder_for(pack.encoder, trained.adapter), workspace.encodings_path)
     scored = score_corpus(pack, corpus, labels, kb, trained, reader)
     collisions = find_collisions(
         Linker(kb, trained, extra_aliases=pack.entity.aliases),
