@@ -53,8 +53,8 @@ def _texts_are_encoded_once(tmp_path_factory):
     nowhere = tmp_path_factory.getbasetemp() / "never written.safetensors"
 
     @lru_cache
-    def load(name):
-        return encoders.CachedEncoder(load_encoder(name), nowhere)
+    def load(name, adapter=None):
+        return encoders.CachedEncoder(load_encoder(name, adapter), nowhere)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(encoders, "_load", load)

@@ -7,8 +7,14 @@ import pytest
 import torch
 
 from stamo.errors import ArtifactMismatchError, LearningError, ModelError, SettingsError
-from stamo.features.adapter import DOWN, UP, Adapter
-from stamo.features.encoder import load_encoder, read_weights
+from stamo.features.adapter import DOWN, UP, Adapter, shipped_adapter
+from stamo.features.encoder import (
+    INSTALLED,
+    encoder_for,
+    encoder_of,
+    load_encoder,
+    read_weights,
+)
 from stamo.models.adapter import (
     AdapterArgs,
     describe,
@@ -16,6 +22,7 @@ from stamo.models.adapter import (
     is_reserved,
     train_adapter,
 )
+from stamo.models.store import load_model
 
 FEW = AdapterArgs(n_steps=40, batch_size=8, learning_rate=3e-3, n_groups=1, n_near=2)
 
@@ -116,6 +123,20 @@ def test_file_keeps_the_adapter(base, adapter, world_kb, tmp_path):
     assert adapted.fingerprint != base.fingerprint
     texts = ["The probe orbits Vesta."]
     assert not np.allclose(adapted.encode(texts), base.encode(texts), atol=1e-3)
+
+
+def test_a_model_keeps_what_the_encoder_learned(adapter, world_model, tmp_path):
+    """Loaded again, the model names the same encoder; without an adapter, the one that we ship."""
+    replace(world_model, adapter=adapter).save(tmp_path / "model.safetensors")
+    again = load_model(tmp_path / "model.safetensors").adapter
+    assert again is not None
+    assert again.fingerprint == adapter.fingerprint
+    own, shipped = encoder_of(INSTALLED, again), encoder_of(INSTALLED, world_model.adapter)
+    assert own.fingerprint == load_encoder(adapter=adapter).fingerprint
+    assert shipped.fingerprint == load_encoder(adapter=shipped_adapter()).fingerprint
+    assert encoder_for(own.fingerprint, again) is own
+    with pytest.raises(ArtifactMismatchError, match="reads text with the sentence encoder"):
+        encoder_for(own.fingerprint)
 
 
 def test_partners_that_are_foreign_are_refused(adapter, small_kb, tmp_path):

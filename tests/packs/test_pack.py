@@ -1,5 +1,6 @@
 import json
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from stamo.packs.folder import PackFolder, pack_file_name, refuse_twins
 from stamo.packs.pack import EntityPack
 
 KB, MODEL, LABELS = "a1" * 32, "b2" * 32, "c3" * 32
+TRAINED = SimpleNamespace(fingerprint=MODEL, adapter=None)
 TITLES = ("Jakku", "Kylo Ren", "The Force", "Zürich\u2028lake")
 
 
@@ -285,7 +287,7 @@ def test_partners_are_checked(tmp_path):
     with pytest.raises(ArtifactMismatchError, match="knowledge base a1a1"):
         EntityPack.load(path, Base(fingerprint="ff" * 32))
     with pytest.raises(ArtifactMismatchError, match="model b2b2"):
-        EntityPack.load(path, Base(), "dd" * 32)
+        EntityPack.load(path, Base(), SimpleNamespace(fingerprint="dd" * 32))
     with pytest.raises(PackError, match="does not have"):
         EntityPack.load(path, Base(n_entities=9))
     with pytest.raises(PackError, match="dimensions"):
@@ -309,7 +311,7 @@ def test_a_learned_theta_is_brought_into_range():
     assert pack.priors.tolist() == [1.0]
     assert pack.titles == (TITLES[0], TITLES[3])
     np.testing.assert_allclose(pack.vector, unit(), rtol=1e-6)
-    pack.check(Base(), MODEL)
+    pack.check(Base(), TRAINED)
 
 
 class Encoder:
@@ -325,14 +327,14 @@ class Encoder:
 @pytest.mark.parametrize("shape", [(0,), (2,), (7,)])
 def test_weights_of_sentences_fit_the_encoder(name, shape, monkeypatch):
     """Their number is told by the encoder: three readings of two dimensions."""
-    monkeypatch.setattr(encoders, "_load", lambda name: Encoder())
+    monkeypatch.setattr(encoders, "_load", lambda *asked: Encoder())
     right = {name: np.ones(6, np.float32)}
-    make_pack(encoder=Encoder.fingerprint, groups=correction() | right).check(Base(), MODEL)
+    make_pack(encoder=Encoder.fingerprint, groups=correction() | right).check(Base(), TRAINED)
     wrong = make_pack(
         encoder=Encoder.fingerprint, groups=correction() | {name: np.ones(shape, np.float32)}
     )
     with pytest.raises(PackError, match=f"{name}.*, not 6"):
-        wrong.check(Base(), MODEL)
+        wrong.check(Base(), TRAINED)
 
 
 @pytest.mark.parametrize("key", ["../secret", "/etc/passwd", "a\0b", "", ".", "*", "secret"])

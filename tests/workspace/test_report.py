@@ -167,7 +167,7 @@ def test_a_report_reads_no_text_again(reported, kb, trained, tmp_path, monkeypat
             assert list(texts) == [""], "this text was read before"
             return real.encode(texts)
 
-    monkeypatch.setattr(encoders, "_load", lambda name: Forgetful())
+    monkeypatch.setattr(encoders, "_load", lambda *asked: Forgetful())
     again = write_report(reported[0], kb, trained, out_path=tmp_path / "other.html")
     assert again.path.read_bytes() == reported[2].path.read_bytes()
 

@@ -238,6 +238,10 @@ def train(
     out: Path = Option(None, "--out", help="Where to save; MODEL.safetensors by default."),
     n_pairs: int = Option(10_000, "--pairs", help="Mention-entity pairs to train on."),
     n_epochs: int = Option(12, "--epochs", help="Epochs at most."),
+    encoder: bool = Option(
+        True, help="Whether the sentence encoder, where installed, learns from the links, too."
+    ),
+    steps: int = Option(400, min=1, help="Steps of the encoder; one takes some 2 s of two cores."),
     seed: int = Option(0, help="Same seed, same bytes."),
     as_json: AsJson = False,
 ) -> None:

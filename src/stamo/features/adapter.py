@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ DOWN, UP = ".down", ".up"
 class Adapter:
     """Low-rank additions to the weights of one encoder: `up @ down` for each adapted layer."""
 
-    factors: Mapping[str, NDArray[np.float16]]
+    factors: Mapping[str, NDArray[Any]]
     """By layer: `*.down`, (rank, inputs), and `*.up`, (outputs, rank)."""
     encoder: str
     """The fingerprint of the encoder as it comes, without any adapter."""

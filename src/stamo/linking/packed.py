@@ -206,9 +206,8 @@ class PackedEntities:
             PackError: Two packs are of one entity.
         """
         refuse_twins([(f"pack {pack.fingerprint[:12]}", pack) for pack in packs])
-        fingerprint = trained.fingerprint
         for pack in packs:
-            pack.check(kb, fingerprint)
+            pack.check(kb, trained)
         self.packs, self._kb, self._trained, self._encoder = tuple(packs), kb, trained, encoder
         self.aliases = tuple(dict.fromkeys(a for pack in packs for a in pack.entity.aliases))
         self._forms = find_alias_forms(self.aliases, kb)

@@ -194,6 +194,7 @@ def load_model(path: str | Path) -> TrainedModel:
     ]
     if not numbers or not all(bool(np.isfinite(values).all()) for values in numbers):
         raise ModelError(f"{path.name} holds a number that is not finite; train it again.")
+    factors = {n.removeprefix(_ADAPTER): state.pop(n) for n in [*state] if n.startswith(_ADAPTER)}
     try:
         factors = {
             name.removeprefix(_ADAPTER): state.pop(name)

@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
@@ -26,6 +26,9 @@ from stamo.corpus.types import MAX_NAME, EmergingEntity
 from stamo.errors import ArtifactMismatchError, PackError, SettingsError
 from stamo.kb.base import KnowledgeBase
 from stamo.system.files import Float32, Int32, Int64, write_atomic
+
+if TYPE_CHECKING:
+    from stamo.models.store import TrainedModel
 
 PACK_FORMAT = "stamo-pack"
 PACK_VERSION = 2
@@ -302,13 +305,15 @@ class EntityPack:
     def check(self, kb: KnowledgeBase, model_fingerprint: str | None = None) -> None:
         """Refuse a knowledge base or a model that the pack was not learned with.
 
+        The encoder is compared where the model is given: what it learned is part of that.
+
         Raises:
             ArtifactMismatchError: A fingerprint differs.
                 PackError: The content contradicts the knowledge base.
         """
         pairs = [("knowledge base", self.kb_fingerprint, kb.fingerprint)]
-        if model_fingerprint is not None:
-            pairs.append(("model", self.model_fingerprint, model_fingerprint))
+        if trained is not None:
+            pairs.append(("model", self.model_fingerprint, trained.fingerprint))
         for what, mine, given in pairs:
             if mine != given:
                 raise ArtifactMismatchError(
@@ -355,7 +360,7 @@ class EntityPack:
         cls,
         path: str | Path,
         kb: KnowledgeBase | None = None,
-        model_fingerprint: str | None = None,
+        trained: TrainedModel | None = None,
     ) -> EntityPack:
         """Read and check a pack, also against the knowledge base and the model if given.
 
@@ -366,7 +371,7 @@ class EntityPack:
         path = Path(path)
         pack = cls.from_bytes(read_bytes(path), path.name)
         if kb is not None:
-            pack.check(kb, model_fingerprint)
+            pack.check(kb, trained)
         return pack
 
     @classmethod

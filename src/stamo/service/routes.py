@@ -70,7 +70,7 @@ class Service:
         limits: Limits,
     ) -> None:
         self.kb, self.trained, self.security, self.limits = kb, trained, security, limits
-        self.packs = PackFolder(packs_dir, kb, trained.fingerprint)
+        self.packs = PackFolder(packs_dir, kb, trained)
         self.linker = PackLinker(kb, trained, self.packs)
         self.pool = LinkPool(self.linker, limits)
         self.desks = labelling.Desks(workspaces_dir, kb, trained, self.linker.link_documents)

@@ -80,7 +80,7 @@ def write_report(
         raise WorkspaceError(
             f"{workspace.entity.id!r} has no pack yet; learn it first, then write the report."
         )
-    pack = EntityPack.load(workspace.pack_path, kb, trained.fingerprint)
+    pack = EntityPack.load(workspace.pack_path, kb, trained)
     corpus, labels = read_corpus(workspace, kb, trained), workspace.current_labels()
     reader = encoder_of_pack(pack.encoder, trained, kb, workspace.encodings_path)
     scored = score_corpus(pack, corpus, labels, kb, trained, reader)

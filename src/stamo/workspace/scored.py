@@ -166,18 +166,16 @@ def change_since_last(
     place = next((i for i, v in enumerate(versions) if v.is_current), 0)
     if place == 0:
         return None
-    before, now = (
-        load_comparable(v.path, kb, trained.fingerprint) for v in versions[place - 1 : place + 1]
-    )
+    before, now = (load_comparable(v.path, kb, trained) for v in versions[place - 1 : place + 1])
     if before is None or now is None:
         return None
     return versions[place - 1].number, compare_packs(workspace, before, now, kb, trained)
 
 
-def load_comparable(path: Path, kb: KnowledgeBase, model: str) -> EntityPack | None:
+def load_comparable(path: Path, kb: KnowledgeBase, trained: TrainedModel) -> EntityPack | None:
     """Load a pack if it is there and can be compared with another."""
     try:
-        return EntityPack.load(path, kb, model)
+        return EntityPack.load(path, kb, trained)
     except (PackError, ArtifactMismatchError):
         return None
 

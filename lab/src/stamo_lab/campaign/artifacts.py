@@ -47,7 +47,9 @@ def prepare(folder: Path) -> None:
     both = ("--kb", folder / KB, "--model", folder / MODEL)
     build = ("--dimensions", 8, "--held-out", 0.5, "--workers", 1)
     command("build", world.paths.dump_path, folder / KB, *build)
-    command("train", folder / KB, "--out", folder / MODEL, "--pairs", 300, "--epochs", 1)
+    command(
+        "train", folder / KB, "--out", folder / MODEL, "--pairs", 300, "--epochs", 1, "--no-encoder"
+    )
     home, entity = folder / "workspace", world.emerging[0]
     aliases = [word for alias in entity.aliases for word in ("--alias", alias)]
     command("new", home, entity.id, *aliases, "--who", "ada")
