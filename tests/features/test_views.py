@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
+from stamo.features.views_context import BLIND, UNKNOWN_LIKENESS, About, Sentence, neutral_likeness
+from stamo.features.views_names import LongerName, NextWords
 
 from stamo.corpus.types import Corpus, EmergingEntity
 from stamo.features.base import View
 from stamo.features.encoder import INSTALLED, encoder_of
 from stamo.features.mentions import Surroundings
-from stamo.features.views_context import BLIND, UNKNOWN_LIKENESS, About, Sentence, neutral_likeness
-from stamo.features.views_names import LongerName, NextWords
 from stamo.learning.learn import encode_pile
 from stamo.models.correction import VIEWS
 from tests.features.by_hand import pile_of

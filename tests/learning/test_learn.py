@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from stamo.features.views_names import LongerName
 from threadpoolctl import threadpool_limits
 
 from stamo.corpus.types import Corpus, EmergingEntity, Mention
@@ -14,7 +15,6 @@ from stamo.features.encoder import INSTALLED, encoder_of
 from stamo.features.mentions import EncodingSettings
 from stamo.features.prior import Prior
 from stamo.features.relatedness import Relatedness
-from stamo.features.views_names import LongerName
 from stamo.learning.algorithm1 import InterSlotArgs, IntraSlotArgs, StamoArgs
 from stamo.learning.default import DefaultArgs
 from stamo.learning.learn import METHODS, encode_pile, learn, method_named, sharing_aliases

@@ -239,13 +239,14 @@ def train(
     n_pairs: int = Option(10_000, "--pairs", help="Mention-entity pairs to train on."),
     n_epochs: int = Option(12, "--epochs", help="Epochs at most."),
     encoder: bool = Option(
-        True, help="Whether the sentence encoder, where installed, learns from the links, too."
+        False, "--encoder", help="Let the sentence encoder read the links too: some minutes."
     ),
-    steps: int = Option(400, min=1, help="Steps of the encoder; one takes some 2 s of two cores."),
+    steps: int = Option(400, min=1, help="Steps of the encoder; one takes about 2 s."),
     seed: int = Option(0, help="Same seed, same bytes."),
     as_json: AsJson = False,
 ) -> None:
     """Train a linking model on the held-out articles of a knowledge base."""
+    from stamo.learning.rehearsal import adapt_to
     from stamo.models.train import TrainingArgs, train_linking_model
     from stamo.system.files import check_writable
 
@@ -264,6 +265,9 @@ def train(
             ),
         )
         report(n_epochs)
+    if encoder:
+        with progress_view(Console(stderr=True), "Reading the links", stays=True) as show_share:
+            trained = adapt_to(base, trained, n_steps=steps, seed=seed, on_progress=show_share)
     trained.save(path)
     found = trained.report
     said = (

@@ -27,7 +27,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from stamo.errors import ArtifactMismatchError, MissingExtraError, ModelError, need
-from stamo.features.adapter import Adapter, shipped_adapter
+from stamo.features.adapter import Adapter
 from stamo.features.pile import TextEncoder
 from stamo.kb.manifest import sha256_of
 from stamo.system.files import Float32, Int64, write_atomic

@@ -18,10 +18,12 @@ from torch.nn import functional
 
 from stamo.corpus.types import EmergingEntity
 from stamo.features.base import estimate
+from stamo.features.encoder import load_encoder
 from stamo.features.mentions import (
     EMERGING,
     OTHER,
     UNKNOWN,
+    Article,
     Lexicon,
     Surroundings,
     flatten_articles,
@@ -30,10 +32,16 @@ from stamo.features.pile import Pile, TextEncoder, prepare_pile
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.default import left_out_margins
 from stamo.learning.learn import CLOSED_FORM
-from stamo.learning.weights import Weights, situation_of, weights_for
-from stamo.models.adapter import describe, is_reserved, read_links
+from stamo.learning.weights import Weights, situation_of, to_record, weights_for
+from stamo.models.adapter import (
+    AdapterArgs,
+    describe,
+    is_reserved,
+    read_links,
+    train_adapter,
+)
 from stamo.models.correction import VIEWS
-from stamo.models.store import TrainedModel
+from stamo.models.store import TrainedModel, open_encoder
 from stamo.system.files import Bools, Float64, Int64
 
 MOST_MEANS = 4
@@ -222,6 +230,38 @@ def _weights(numbers: Mapping[str, Tensor], widths: Mapping[str, int]) -> Weight
     )
 
 
+def adapt_to(
+    kb: KnowledgeBase,
+    trained: TrainedModel,
+    *,
+    n_steps: int = 400,
+    seed: int = 0,
+    on_progress: Callable[[float, str], None] = lambda share, text: None,
+) -> TrainedModel:
+    """Let the installed encoder read a knowledge base's links, and learn what it then is worth.
+
+    Raises:
+        MissingExtraError: No encoder is installed.
+        LearningError: Too few articles of the knowledge base are linked.
+    """
+
+    def on_step(step: int, loss: float) -> None:
+        on_progress(0.8 * step / n_steps, f"Reading the links (loss {loss:.2f})")
+
+    args = AdapterArgs(n_steps=n_steps, seed=seed)
+    trained = replace(trained, adapter=train_adapter(kb, load_encoder(), args, on_step=on_step))
+    encoder = open_encoder(trained, kb)
+    assert encoder is not None
+    learned = rehearse(
+        kb,
+        trained,
+        encoder,
+        seed=seed,
+        on_entity=lambda n, of: on_progress(0.8 + 0.2 * n / of, "Hiding known entities"),
+    )
+    return replace(trained, weights=to_record(learned))
+
+
 N_ENTITIES, N_RIVALS, MOST_MENTIONS = 120, 6, 60
 """Entities that are hidden, others that are said to share the name of each, and mentions of it."""
 LEAST_LINKS = 4
@@ -304,15 +344,13 @@ def _pile(
 ) -> Pile:
     """Return the pile of an entity that shares its name with all that some links mean."""
     entity = EmergingEntity("the hidden entity", ("hidden",), description)
-    articles, texts, starts, ends = [], [], [], []
+    articles: list[Article] = []
     for d, start, end in links.places():
         begin = max(0, start - AROUND)
-        texts.append(links.texts[d][begin : end + AROUND])
-        starts.append(start - begin)
-        ends.append(end - begin)
-        place = (np.array([x], dtype=np.int32) for x in (start - begin, end - begin, UNKNOWN))
-        articles.append((texts[-1], *place))
+        place = np.array([[start - begin], [end - begin], [UNKNOWN]], dtype=np.int32)
+        articles.append((links.texts[d][begin : end + AROUND], *place))
+    texts, starts, ends, _ = zip(*articles, strict=True)
     flat = flatten_articles(articles, Lexicon.of(kb), [entity.aliases] * len(texts))
-    spans = np.array(starts, dtype=np.int32), np.array(ends, dtype=np.int32)
+    spans = np.concatenate(starts), np.concatenate(ends)
     flat = replace(flat, text=Surroundings(texts, flat.documents, *spans))
     return prepare_pile(flat, [entity], kb, trained, encoder=encoder)

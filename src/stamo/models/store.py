@@ -196,11 +196,6 @@ def load_model(path: str | Path) -> TrainedModel:
         raise ModelError(f"{path.name} holds a number that is not finite; train it again.")
     factors = {n.removeprefix(_ADAPTER): state.pop(n) for n in [*state] if n.startswith(_ADAPTER)}
     try:
-        factors = {
-            name.removeprefix(_ADAPTER): state.pop(name)
-            for name in [*state]
-            if name.startswith(_ADAPTER)
-        }
         words = metadata.get("words", "plain")
         if words not in {"plain", "weighted"}:
             raise SettingsError(f"There are no {words!r} word vectors; choose plain or weighted.")

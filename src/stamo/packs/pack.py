@@ -302,14 +302,15 @@ class EntityPack:
         """The hash of all the pack holds."""
         return content_hash(*self._parts())
 
-    def check(self, kb: KnowledgeBase, model_fingerprint: str | None = None) -> None:
-        """Refuse a knowledge base or a model that the pack was not learned with.
+    def check(self, kb: KnowledgeBase, trained: TrainedModel | None = None) -> None:
+        """Refuse a knowledge base, a model or an encoder that the pack was not learned with.
 
         The encoder is compared where the model is given: what it learned is part of that.
 
         Raises:
             ArtifactMismatchError: A fingerprint differs.
-                PackError: The content contradicts the knowledge base.
+            MissingExtraError: It reads text, and no encoder is installed.
+            PackError: The content contradicts the knowledge base.
         """
         pairs = [("knowledge base", self.kb_fingerprint, kb.fingerprint)]
         if trained is not None:
@@ -326,6 +327,10 @@ class EntityPack:
             raise self._bad("gives its neighbours other titles than the knowledge base")
         if len(self.vector) != kb.dimensions:
             raise self._bad(f"has a vector of {len(self.vector)}, not {kb.dimensions} dimensions")
+        if self.encoder and trained is not None:
+            from stamo.models.store import encoder_of_pack  # models are loaded where one is given
+
+            encoder_of_pack(self.encoder, trained, kb)
 
     def theta(self) -> dict[str, Float32]:
         """Return θ(e*) in the shapes that the features expect, (1, ...) each.

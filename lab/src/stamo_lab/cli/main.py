@@ -78,6 +78,24 @@ def adapter(
     Console().print(f"Saved [bold]{out}[/]: {learned.fingerprint}, of {kb.fingerprint[:12]}.")
 
 
+def weights(
+    kb_path: Path = Argument(..., metavar="KB", help="The knowledge base of the suites."),
+    suites: list[Path] = Argument(..., metavar="SUITE...", help="Suites of real new entities."),
+    out: Path = Option(..., "--out", help="The file; that of the package is made so."),
+) -> None:
+    """Learn what views are worth before any label, from real new entities."""
+    from stamo.kb.base import KnowledgeBase
+    from stamo.learning.weights import to_record
+    from stamo.system.files import to_json, write_atomic
+    from stamo_lab.wild.suite import open_wild
+    from stamo_lab.wild.weights import learn_from_suites
+
+    kb = KnowledgeBase.open(kb_path)
+    learned = to_record(learn_from_suites([open_wild(suite, kb) for suite in suites], kb))
+    write_atomic(out, to_json(learned))
+    print_json(learned)
+
+
 def create_app() -> typer.Typer:
     """Collect the commands."""
     app = typer.Typer(
@@ -91,6 +109,7 @@ def create_app() -> typer.Typer:
     app.add_typer(bench, name="bench")
     app.command("adapter")(adapter)
     app.command("judged")(judged)
+    app.command("weights")(weights)
     app.command("world")(world)
     return app
 
