@@ -125,7 +125,7 @@ class Encoder:
         return self._means(read, places)
 
     def _means(self, read: Sequence[Any], masks: Sequence[int | None] = ()) -> Float32:
-        """Return the mean of each text's tokens, and of its mask's token, at unit length, (n, d)."""
+        """Return unit means of the tokens of each text, and of its mask's token, (n, d)."""
         import torch
         from torch.nn import functional
 

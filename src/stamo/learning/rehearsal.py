@@ -62,7 +62,7 @@ class Trial:
 
     @classmethod
     def of(cls, pile: Pile, rows: Int64, means: Bools, trained: TrainedModel) -> Trial:
-        """Let the labelled mentions of a pile play the labels; `rows` are those that were judged."""
+        """Let the labelled mentions play the labels; `rows` are the judged ones."""
         model, temperature = (
             trained.model.with_features(CLOSED_FORM),
             trained.calibration.temperature,
