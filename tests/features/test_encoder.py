@@ -88,41 +88,6 @@ def test_layers_are_those_of_transformers(exact):
     assert np.allclose(exact.encode(texts), wanted.numpy(), atol=1e-5)
 
 
-def test_spans_give_text_and_surroundings_from_one_pass(real):
-    """The first vectors are those of the texts; the second are of unit length and differ."""
-    texts = [TEXTS[0], TEXTS[2]]
-    whole, around = real.encode_spans(texts, *spans_of(texts, "Dawn"), near=2)
-    assert np.allclose(whole, real.encode(texts), atol=1e-6)
-    assert np.allclose(np.linalg.norm(around, axis=1), 1, atol=1e-6)
-    assert around[0] @ around[1] < 0.9
-    assert not np.allclose(whole, around, atol=1e-2)
-
-
-def test_surroundings_are_means_of_their_tokens(exact):
-    """By hand: `near` tokens on each side, never those that mark beginning and end."""
-    text = "one two three four five six seven"
-    ids = torch.tensor([exact.tokenizer.encode(text).ids])
-    with torch.inference_mode():
-        hidden = exact.forward(ids, torch.ones_like(ids, dtype=torch.bool))[0].float()
-    for word, near, places in (
-        ("four", 1, [3, 4, 5]),
-        ("one", 2, [1, 2, 3]),
-        ("six", 9, range(1, 8)),
-    ):
-        mean = hidden[list(places)].mean(dim=0).numpy()
-        _, around = exact.encode_spans([text], *spans_of([text], word), near=near)
-        assert np.allclose(around[0], mean / np.linalg.norm(mean), atol=1e-5)
-
-
-def test_a_span_that_is_not_read_counts_as_the_middle(real):
-    """Behind the last token that is read there is nothing to look at."""
-    text = "word " * 300
-    middle = np.array([5 * (N_TOKENS // 2 - 1)])
-    far = real.encode_spans([text], np.array([1400]), np.array([1404]), near=3)
-    near = real.encode_spans([text], middle, middle + 4, near=3)
-    assert np.array_equal(far[1], near[1])
-
-
 def test_masked_windows_do_not_tell_the_name(real):
     """Whatever a thing is called, and however often: the words around it are what is read."""
     texts = [
@@ -146,14 +111,6 @@ def test_masked_rows_are_the_mean_and_the_mask_together(exact):
     wanted = hidden.mean(axis=0) + hidden[3]
     row = exact.encode_masked([text], *spans_of([text], "Dawn"))[0]
     assert np.allclose(row, wanted / np.linalg.norm(wanted), atol=1e-5)
-
-
-def test_empty_texts_have_no_surroundings(real):
-    """Zero rows in both."""
-    none = np.zeros(len(TEXTS), dtype=np.int64)
-    for vectors in real.encode_spans(TEXTS, none, none + 1):
-        assert not vectors[EMPTY].any()
-        assert np.linalg.norm(vectors[FULL], axis=1).min() > 0.99
 
 
 def test_encoder_knows_its_origin(real):
