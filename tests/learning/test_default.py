@@ -22,9 +22,9 @@ from stamo.learning.default import (
     threshold_kept,
 )
 from stamo.learning.learn import CLOSED_FORM
-from stamo.learning.weights import Weights
 from stamo.models.correction import BIAS, NONE_BIAS, SCALE, log_odds, margins, none_odds
 from stamo.models.deeped import DeepED
+from stamo.models.weights import Weights
 from tests.synthetic import Q, assert_finite, assert_same, make_labelled_pile
 
 TEMPERATURE = 0.01

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from stamo.errors import ArtifactMismatchError, ModelError
-from stamo.kb.base import KnowledgeBase
+from stamo.errors import ModelError
 from stamo.system.files import write_atomic
 
 if TYPE_CHECKING:
@@ -58,14 +57,6 @@ class Adapter:
             up, down = (torch.from_numpy(self.factors[layer + end]).float() for end in (UP, DOWN))
             found[f"{layer}.weight"] = weights[f"{layer}.weight"] + up @ down
         return found
-
-    def check(self, kb: KnowledgeBase) -> None:
-        """Refuse a knowledge base whose links the adapter was not trained on."""
-        if kb.fingerprint != self.kb:
-            raise ArtifactMismatchError(
-                f"The adapter was trained on the knowledge base {self.kb[:12]}, but {kb.name!r} is "
-                f"{kb.fingerprint[:12]}; use that knowledge base or train again with `stamo train`."
-            )
 
     def to_bytes(self) -> bytes:
         """Return the file that `read` reads."""

@@ -40,9 +40,9 @@ from stamo.learning.algorithm1 import (
     check_labels,
     ignore,
 )
-from stamo.learning.weights import Weights, situation_of, weights_for
 from stamo.models.base import Frozen, Model
 from stamo.models.correction import BIAS, SCALE, VIEWS, agree, log_odds, margins
+from stamo.models.weights import Weights, situation_of, weights_for
 from stamo.system.files import Bools, Float32, Float64, Int64
 from stamo.system.processes import one_thread
 

@@ -32,7 +32,6 @@ from stamo.features.pile import Pile, TextEncoder, prepare_pile
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.default import left_out_margins
 from stamo.learning.learn import CLOSED_FORM
-from stamo.learning.weights import Weights, situation_of, to_record, weights_for
 from stamo.models.adapter import (
     AdapterArgs,
     describe,
@@ -42,6 +41,7 @@ from stamo.models.adapter import (
 )
 from stamo.models.correction import VIEWS
 from stamo.models.store import TrainedModel, open_encoder
+from stamo.models.weights import Weights, situation_of, to_record, weights_for
 from stamo.system.files import Bools, Float64, Int64
 
 MOST_MEANS = 4

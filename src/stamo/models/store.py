@@ -25,6 +25,7 @@ from stamo.kb.base import KnowledgeBase
 from stamo.models.base import Calibration, Model
 from stamo.models.deeped import DeepED
 from stamo.models.untrained import FITTED, Untrained
+from stamo.models.weights import Weights
 from stamo.models.yamada import Yamada
 from stamo.system.files import Float32, write_atomic
 
@@ -78,7 +79,7 @@ class TrainedModel:
     """How it was trained and what it reached; plain values only."""
     weights: Mapping[str, Any] | None = None
     """What views of a new entity are worth, learned with the knowledge base; None: the package's
-    (`stamo.learning.weights`)."""
+    (`stamo.models.weights`)."""
     adapter: Adapter | None = None
     """What the sentence encoder learned of the knowledge base; None: what the package brings."""
 
@@ -196,6 +197,8 @@ def load_model(path: str | Path) -> TrainedModel:
         raise ModelError(f"{path.name} holds a number that is not finite; train it again.")
     factors = {n.removeprefix(_ADAPTER): state.pop(n) for n in [*state] if n.startswith(_ADAPTER)}
     try:
+        for own in (metadata["weights"] or {}).values():
+            Weights(**own)
         words = metadata.get("words", "plain")
         if words not in {"plain", "weighted"}:
             raise SettingsError(f"There are no {words!r} word vectors; choose plain or weighted.")
@@ -212,7 +215,7 @@ def load_model(path: str | Path) -> TrainedModel:
             weights=metadata["weights"],
             adapter=Adapter(factors, metadata["encoder"], str(metadata["kb"])) if factors else None,
         )
-    except (KeyError, TypeError, ValueError, ModelError, SettingsError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, ModelError, SettingsError) as error:
         raise ModelError(
             f"{path.name} does not hold what a stamo model needs ({error}); train it again."
         ) from error

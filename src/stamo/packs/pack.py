@@ -330,7 +330,12 @@ class EntityPack:
         if self.encoder and trained is not None:
             from stamo.models.store import encoder_of_pack  # models are loaded where one is given
 
-            encoder_of_pack(self.encoder, trained, kb)
+            encoder = encoder_of_pack(self.encoder, trained, kb)
+            assert encoder is not None
+            size = int(encoder.encode([""]).shape[1])
+            for name in SENTENCE_GROUPS:
+                if name in self.groups and self.groups[name].shape != (size,):
+                    raise self._bad(f"has {self.groups[name].size} values of {name!r}, not {size}")
 
     def theta(self) -> dict[str, Float32]:
         """Return θ(e*) in the shapes that the features expect, (1, ...) each.

@@ -85,7 +85,7 @@ def weights(
 ) -> None:
     """Learn what views are worth before any label, from real new entities."""
     from stamo.kb.base import KnowledgeBase
-    from stamo.learning.weights import to_record
+    from stamo.models.weights import to_record
     from stamo.system.files import to_json, write_atomic
     from stamo_lab.wild.suite import open_wild
     from stamo_lab.wild.weights import learn_from_suites

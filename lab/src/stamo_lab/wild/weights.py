@@ -9,8 +9,8 @@ import numpy as np
 
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.rehearsal import N_LABELS, Trial, learn_weights
-from stamo.learning.weights import Weights, situation_of, weights_for
 from stamo.models.store import INSTALLED
+from stamo.models.weights import Weights, situation_of, weights_for
 from stamo_lab.suites.cells import kept_encodings
 from stamo_lab.wild.load import LEAST_TEST, RANDOM, LoadedWild, draw_labels, load_wild
 from stamo_lab.wild.suite import WildSuite

@@ -15,6 +15,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+import numpy as np
+
 from stamo.features.pile import Pile
 
 SHIPPED = "weights.json"
@@ -36,6 +38,13 @@ class Weights:
     variance: Mapping[str, tuple[float, ...]]
     """How far labels may move the weight of each column, or of all of them."""
 
+    def __post_init__(self) -> None:
+        numbers = [self.bias, self.bias_deviation, self.half_trust, self.scale]
+        for columns in (*self.mean.values(), *self.variance.values()):
+            numbers += columns
+        if not np.isfinite(np.array(numbers, dtype=np.float64)).all():
+            raise ValueError("a weight is no finite number")
+
     def without_means(self) -> Weights:
         """Return the weights with nothing said before the labels speak."""
         return Weights(0.0, self.bias_deviation, 0.0, self.scale, {}, self.variance)
@@ -55,7 +64,7 @@ def weights_for(situation: str, learned: Mapping[str, Any] | None = None) -> Wei
 @cache
 def shipped_weights() -> dict[str, Any]:
     """Return what was learned from real new entities, by situation; plain values."""
-    text = (resources.files("stamo.learning") / SHIPPED).read_text(encoding="utf-8")
+    text = (resources.files("stamo.models") / SHIPPED).read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text)
     return found
 
