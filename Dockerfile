@@ -23,4 +23,4 @@ EXPOSE 8017
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \
     CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8017/healthz', timeout=3)"]
 ENTRYPOINT ["stamo"]
-CMD ["serve", "kb", "deeped.safetensors", "--workspaces", "workspaces", "--host", "0.0.0.0"]
+CMD ["serve", "--kb", "kb", "--model", "deeped.safetensors", "--workspaces", "workspaces", "--host", "0.0.0.0"]

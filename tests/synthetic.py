@@ -1,15 +1,12 @@
 """Random piles and vectors, small enough to score by loops."""
 
-from dataclasses import replace
-from types import SimpleNamespace
-
 import numpy as np
 
 from stamo.corpus.types import EmergingEntity
 from stamo.features.embedding import Tables
 from stamo.features.mentions import EncodedMentions
 from stamo.features.pile import make_pile
-from stamo.kb.base import background_vector, word_weights
+from stamo_lab.bench.learn import LearnBenchArgs, generate_knowledge_base, generate_pile
 
 N_WORDS, N_ENTITIES, Q = 60, 30, 8
 
@@ -72,49 +69,16 @@ def make_theta(rng, pile):
 
 
 def make_labelled_pile(n_labelled=8, n_unlabelled=30):
-    """A pile that features can be estimated on: half of its documents mean the new entity.
-
-    Their words and links are partly its own; the first ones are labelled.
-    """
-    rng = np.random.default_rng(0)
-    n, n_entities, n_words = n_labelled + n_unlabelled, 60, 2000
-    counts = (1e6 / np.arange(10, n_words + 10)).astype(np.int64)
-    words, vectors = (rng.standard_normal((k, Q)).astype(np.float32) for k in (n_words, n_entities))
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    kb = SimpleNamespace(
-        n_documents=1000,
-        document_frequency=rng.integers(1, 200, n_entities).astype(np.int32),
-        word_vectors=words,
-        word_counts=counts,
-        word_weights=word_weights(counts),
-        background=background_vector(words, word_weights(counts), counts),
-        entity_vectors=lambda: vectors,
+    """A pile that features can be estimated on: half of its documents mean the new entity."""
+    args = LearnBenchArgs(
+        n_labelled=n_labelled,
+        n_unlabelled=n_unlabelled,
+        n_candidates=3,
+        dimensions=Q,
+        n_kb_entities=60,
+        n_words=2000,
     )
-    means_it = rng.random(n) < 0.5
-    own = (rng.random((n, 20)) < 0.3) & means_it[:, None]
-    around = np.where(own, rng.integers(50, 60, (n, 20)), rng.integers(0, n_words, (n, 20)))
-    near = (rng.random((n, 5)) < 0.4) & means_it[:, None]
-    context = np.where(near, rng.integers(0, 6, (n, 5)), rng.integers(0, n_entities, (n, 5)))
-    candidates = np.broadcast_to(np.array([3, 30, 40], dtype=np.int32), (n, 3))
-    mentions = EncodedMentions(
-        documents=np.arange(n, dtype=np.int32),
-        surfaces=np.zeros(n, dtype=np.int32),
-        gold=np.where(means_it, -2, 30).astype(np.int32),
-        words=around.astype(np.int32),
-        context=context.astype(np.int32),
-        candidates=candidates,
-        known={
-            "prior": np.full((n, 3), 1 / 3, dtype=np.float32),
-            "relatedness": (rng.random((n, 3)) * 0.2).astype(np.float32),
-        },
-        surface_table=("Name",),
-    )
-    pairs = np.unique(np.stack([np.repeat(np.arange(n), 5), context.ravel()], axis=1), axis=0)
-    tables = Tables(words, vectors)
-    pile = make_pile([EmergingEntity("New", ("Name",))], mentions, pairs, n, kb, tables)
-    labelled = np.arange(n) < n_labelled
-    labels = (means_it & labelled)[:, None].astype(np.float32)
-    return replace(pile, labels=labels, labelled=labelled)
+    return generate_pile(args, generate_knowledge_base(args), 0)
 
 
 def assert_finite(theta):

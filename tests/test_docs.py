@@ -215,6 +215,8 @@ def test_the_tutorial_runs_as_printed(tmp_path, monkeypatch, world, world_corpus
     words = sorted({word.lower() for d in about for word in re.findall(r"\w+", d.text)})
     vectors = np.random.default_rng(0).normal(size=(len(words), 20)).astype(np.float16)
     np.savez(tmp_path / "glove-100d.npz", words=np.array(words), vectors=vectors)
+    settings = next(b for b in blocks(ROOT / "docs" / "tutorial.md") if b.language == "toml")
+    (tmp_path / "stamo.toml").write_text(settings.code)
     rows = ["name,aliases,folder", f"{two.id},{'|'.join(two.aliases)},sandy"]
     (tmp_path / "entities.csv").write_text("\n".join(rows) + "\n")
     gold, done = read_answers(world.paths.gold_path), []

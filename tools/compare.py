@@ -69,14 +69,15 @@ def world_steps() -> Iterator[Step]:
     """From the embedded world to packs and linked documents."""
     yield Step("world", ("world", "world"))
     yield Step("world-kb", ("build", "world/dump.xml", "world-kb", "--held-out", "0.3"))
-    yield Step("world-model", ("train", "world-kb", "--out", "world-deeped.safetensors"))
+    yield Step("world-model", ("train", "--kb", "world-kb", "--out", "world-deeped.safetensors"))
     for number in range(N_EMERGING):
         yield from _entity_steps(number)
     packs = [w for n in range(N_EMERGING) for w in ("--with", f"packs/{n}-default.stamo")]
     yield Step(
         "world-documents", act=lambda side: _cut(side / "world/pile.jsonl", side / "pile.jsonl")
     )
-    link = ("link", "world-kb", "world-deeped.safetensors", "pile.jsonl")
+    both = ("--kb", "world-kb", "--model", "world-deeped.safetensors")
+    link = ("link", *both, "pile.jsonl")
     yield Step("world-link", link, output="world-linked.jsonl")
     yield Step("world-link-packs", (*link, *packs, "--explain"), output="world-linked-packs.jsonl")
     for kind in ("csv", "nif", "html"):
@@ -112,15 +113,16 @@ def data_steps(data: Path) -> Iterator[Step]:
     """From real text to packs of real new entities, suites and their results."""
     vectors = ("--vectors", str(data / "glove-100d.npz"))
     yield Step("kb", ("build", str(data / "enwik8.xml.xz"), "kb", *vectors))
-    yield Step("model", ("train", "kb", "--out", "deeped.safetensors"))
-    yield Step("yamada", ("train", "kb", "--model", "yamada", "--out", "yamada.safetensors"))
+    yield Step("model", ("train", "--kb", "kb", "--out", "deeped.safetensors"))
+    yamada = ("--model", "yamada", "--out", "yamada.safetensors")
+    yield Step("yamada", ("train", "--kb", "kb", *yamada))
     later = data / "enwiki-2015-sample.jsonl.xz"
     yield Step("documents", act=lambda side: _cut(later, side / "documents.jsonl"))
     for model in ("deeped", "yamada"):
-        link = ("link", "kb", f"{model}.safetensors", "documents.jsonl")
+        link = ("link", "--kb", "kb", "--model", f"{model}.safetensors", "documents.jsonl")
         yield Step(f"link-{model}", link, output=f"linked-{model}.jsonl")
     # Training differs in the last digits from run to run: this row is about linking alone.
-    link = ("link", "kb", "../before/deeped.safetensors", "documents.jsonl")
+    link = ("link", "--kb", "kb", "--model", "../before/deeped.safetensors", "documents.jsonl")
     yield Step("link-same-model", link, output="linked-same-model.jsonl")
     yield from _real_steps(data / "wild", later)
     alone = ("--kb", "kb", "--workers", "1")
@@ -166,7 +168,7 @@ def _real_steps(wild: Path, later: Path) -> Iterator[Step]:
         )
     yield Step("named", act=lambda side: _cut(later, side / "named.jsonl", tuple(REAL.values())))
     packs = [w for folder in REAL for w in ("--with", f"packs/real-{folder}.stamo")]
-    link = ("link", "kb", "deeped.safetensors", "named.jsonl")
+    link = ("link", "--kb", "kb", "--model", "deeped.safetensors", "named.jsonl")
     yield Step("link-named", link, output="linked-named.jsonl")
     yield Step("link-named-packs", (*link, *packs), output="linked-named-packs.jsonl")
 

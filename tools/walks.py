@@ -25,7 +25,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-KB = ("world-kb", "world-deeped.safetensors")
+KB = ("--kb", "world-kb", "--model", "world-deeped.safetensors")
 WALKS = {
     "learn": ("learn", "entity-0"),
     "link": ("link", *KB, "world-text.txt"),

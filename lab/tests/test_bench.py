@@ -11,7 +11,6 @@ import pytest
 from typer.testing import CliRunner
 
 import stamo
-from stamo.build.dump import DumpReader, parse_chunk
 from stamo.errors import SettingsError, SuiteError
 from stamo_lab.bench.build import measure_builds, write_copies
 from stamo_lab.bench.link import draw_names
@@ -122,24 +121,6 @@ def test_a_copy_of_a_dump_is_well_formed_and_has_the_elements_of_new_dumps(old_d
     assert pages[0].findtext("revision/text") == 'One <b> "two" [[C]].'
 
 
-def test_copies_are_prefixes_of_one_another(tmp_path):
-    """One pass writes all sizes; those beyond the end are one copy of the whole."""
-    page = "<page><title>P{0}</title><id>{0}</id><revision><text>{1}</text></revision></page>\n"
-    pages = (page.format(i, "word " * 2000) for i in range(1, 301))
-    path = tmp_path / "long.xml"
-    path.write_text("<mediawiki>\n" + "".join(pages) + "</mediawiki>\n")
-    copies = write_copies(path, tmp_path, [1, 2, 50])
-    titles = []
-    for copy in copies:
-        with DumpReader(copy.path) as reader:
-            site = reader.site
-            found = [page for chunk in reader.chunks() for page in parse_chunk(chunk, site)[0]]
-        titles.append([page.title for page in found])
-    assert titles[2][: len(titles[1])] == titles[1]
-    assert titles[1][: len(titles[0])] == titles[0]
-    assert len(titles[0]) < len(titles[1]) < len(titles[2]) == 300
-
-
 def test_our_build_is_measured(old_dump):
     """Without the other program the result holds our counts, time and memory."""
     (row,) = bench("build", old_dump, "--sizes", 1, "--workers", 1, "--ours-only")
@@ -173,10 +154,3 @@ def test_memory_of_started_processes_counts(tmp_path):
     timed, _ = measure("it", [sys.executable, "-c", "1"], tmp_path, watched=False)
     assert timed.seconds > 0
     assert timed.peak_resident is None
-
-
-def test_failure_of_a_run_is_told_in_its_own_words(tmp_path):
-    """A command that fails ends the measurement with its last line."""
-    code = "import sys; print('no room', file=sys.stderr); sys.exit(3)"
-    with pytest.raises(SuiteError, match="run of packing ended with status 3 and said: no room"):
-        measure("packing", [sys.executable, "-c", code], tmp_path)

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 from stamo.errors import MissingExtraError, ModelError
 from stamo_lab.bert import (
@@ -29,22 +28,6 @@ def real():
 
 
 RIVER = (f"A boat on the {MENTION} passed the old mill.", "Fishing in the stream below the weir.")
-
-
-def test_a_text_is_cut_evenly_around_its_mention(real):
-    """A text without a mention is cut after its first words."""
-    plain = "goal team late match bank river boat old mill water far coach"
-    words = plain.split()
-    ids = real.tokenizer(plain, add_special_tokens=False)["input_ids"]
-    mark = real.tokenizer.mask_token_id
-    assert len(ids) == len(words)
-    for text, n, expected in (
-        (words, 4, ids[:4]),
-        ([*words[:6], MENTION, *words[6:]], 5, [*ids[4:6], mark, *ids[6:8]]),
-        ([MENTION, words[0]], 5, [mark, ids[0]]),
-        ([*words, MENTION], 3, [*ids[-2:], mark]),
-    ):
-        assert real.read([" ".join(text)], n) == [expected]
 
 
 def test_scores_are_in_the_order_of_the_texts(real):
@@ -78,23 +61,6 @@ def test_missing_transformers_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(MissingExtraError, match=r"stamo\[bert\]"):
         load_cross_encoder()
-
-
-def test_real_pairs_are_what_its_tokenizer_makes(real):
-    """Tokens, segments and mask are those of BERT's own encoding of two texts."""
-    given = {}
-    hook = real.bert.register_forward_pre_hook(
-        lambda bert, _, batch: given.update(batch), with_kwargs=True
-    )
-    contexts, descriptions = [RIVER[0], "A goal."], ["Water that flows.", "The match was late."]
-    pairs = list(zip(real.read(contexts, 24), real.read(descriptions, 24), strict=True))
-    with torch.inference_mode():
-        real(pairs)
-    hook.remove()
-    own = real.tokenizer(contexts, descriptions, padding=True, return_tensors="pt")
-    for name in ("input_ids", "token_type_ids", "attention_mask"):
-        assert torch.equal(given[name], own[name])
-    assert real.tokenizer.mask_token_id in pairs[0][0]
 
 
 def test_real_bert_learns_and_is_kept(real, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from stamo.errors import SettingsError
 from stamo.models.store import MODELS
 from stamo_lab.methods import METHODS
-from stamo_lab.tables import EXPERIMENTS, PRINTED, load_experiment, printed_numbers
+from stamo_lab.tables import EXPERIMENTS, PRINTED, load_experiment
 
 FILES = sorted(EXPERIMENTS.glob("*.toml"))
 
@@ -27,12 +27,6 @@ def test_every_printed_row_has_a_file():
     n_rows = Counter(row.table for row in PRINTED)
     assert n_rows == {3: 14, 4: 4, 5: 4}
     assert load_experiment(Path("table4-stamo")) in PRINTED
-
-
-def test_readings_stand_beside_the_paper_s_stamo():
-    """All our readings are compared with the one STAMO of the paper."""
-    assert printed_numbers(3, "default", "yamada") == printed_numbers(3, "stamo", "yamada")
-    assert printed_numbers(3, "estimation+bias", "deeped") == {}
 
 
 def test_bad_file_is_an_error(tmp_path):

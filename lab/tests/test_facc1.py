@@ -125,23 +125,6 @@ def test_mentions_that_cannot_be_placed_are_counted(tmp_path):
     }
 
 
-def test_annotation_files_may_be_divided_in_any_way(tmp_path):
-    """Several WARC files share one annotation file, and one WARC file has its lines in two."""
-    raw = page(FILLER + "On Earth.")
-    segments = ["0000tw-00", "0000tw-01"]
-    warcs, tsv = [], []
-    for segment in segments:
-        pages = {trec(n, segment): raw for n in range(2)}
-        warcs.append(write(tmp_path, pages, "", segment)[0])
-        tsv += [annotate(id, raw, "Earth", "/m/02j71") for id in pages]
-    first, second = tmp_path / "a.tsv", tmp_path / "b.tsv.gz"
-    first.write_text("".join(tsv[:3]))
-    second.write_bytes(gzip.compress(tsv[3].encode()))
-    documents, skips = read(warcs, [first, second])
-    assert [d.id for d in documents] == [trec(n, s) for s in segments for n in range(2)]
-    assert not skips.skipped
-
-
 def test_freebase_ids_become_wikipedia_titles(tmp_path):
     """Both two columns and the triples of a Freebase dump are read, by the key of page ids."""
     titles = {9228: "Earth", 42: "Rey (film)"}

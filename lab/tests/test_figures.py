@@ -20,13 +20,6 @@ def watched(problem, method, by_slot, final):
     return found
 
 
-def test_stopped_runs_keep_their_last_result():
-    """After A stopped at slot 2 its final result counts; B goes on."""
-    rows = (watched("A", "stamo", {1: 2, 2: 4}, 4), watched("B", "stamo", {1: 2, 2: 4, 5: 8}, 8))
-    points = curve(Results(rows), "stamo", "test-web", [1, 2, 3, 5], frozenset("AB"))
-    assert [points[t].f1 for t in (1, 2, 3, 5)] == pytest.approx([0.2, 0.4, 0.4, 0.6])
-
-
 def test_methods_are_compared_on_the_same_problems():
     """A problem on which one of the methods was not run is left out of all curves."""
     rows = (

@@ -4,14 +4,7 @@ import numpy as np
 import pytest
 
 from lab.tests.suites import small
-from stamo_lab.baselines import keyphrase_scores, shortest_cover
-
-
-def test_cover_is_the_shortest_stretch_with_every_word():
-    """By hand: places 1 and 9 of one word, 4 and 8 of another."""
-    assert shortest_cover([[1, 9], [4, 8]]) == 2
-    assert shortest_cover([[0], [5], [2]]) == 6
-    assert shortest_cover([[3]]) == 1
+from stamo_lab.baselines import keyphrase_scores
 
 
 def test_partial_matches_score_by_weight_and_distance():
@@ -38,10 +31,3 @@ def test_phrases_are_link_texts_and_titles_of_linking_articles():
     masked = np.array(sorted(words)[:3], dtype=np.int32)
     left = {w for phrase in book.phrases(entity, masked) for w in phrase}
     assert left == words - set(masked.tolist())
-
-
-def test_title_of_a_document_does_not_count_in_it():
-    """The article about a thing mentions its own title; that says nothing of the entity."""
-    documents = [np.array([0, 1], dtype=np.int32)] * 2
-    scores = keyphrase_scores(documents, {3: [(0,)]}, np.ones(2), own=[(0,), (1,)])
-    assert scores[3].tolist() == [0.0, 1.0]

@@ -43,15 +43,3 @@ def test_paired_bootstrap_sees_a_constant_gain():
     assert 0 < gain.low <= gain.value <= gain.high
     same = bootstrap_metric("F1", worse, worse, n_samples=200)
     assert same.low == same.high == same.value == 0.0
-
-
-def test_paired_bootstrap_of_auc_leaves_out_what_has_none():
-    """The gain is the difference of the means over what has an AUC, as in the tables."""
-    aucs = [(0.6, 0.8), (0.5, float("nan")), (0.7, 0.9)]
-    worse = [[outcome(auc=a) for a in pair] for pair in aucs]
-    better = [[outcome(auc=a + 0.1) for a in pair] for pair in aucs]
-    gain = bootstrap_metric("AUC", better, worse, n_samples=200)
-    assert (gain.value, gain.low, gain.high) == pytest.approx((0.1, 0.1, 0.1))
-    alone = bootstrap_metric("AUC", worse, n_samples=200)
-    assert alone.value == pytest.approx(Summary.of([o for of_one in worse for o in of_one]).auc)
-    assert alone.low < alone.value < alone.high

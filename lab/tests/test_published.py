@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from stamo.features.base import estimate
-from stamo.learning.algorithm1 import StamoArgs, stamo
-from stamo.learning.learn import AS_PRINTED, METHODS, Method
+from stamo.learning.algorithm1 import StamoArgs
+from stamo.learning.learn import METHODS, Method
 from stamo.models.deeped import DeepED
 from stamo.models.store import TrainedModel
 from stamo_lab.keyphrase import Keyphrase
@@ -89,8 +89,3 @@ def test_every_quirk_is_a_switch_of_its_own(pile, trained, quirk):
         for found in (method.learn(pile, trained) for method in (QUIRKS[quirk](plain), plain))
     ]
     assert not np.array_equal(*scores)
-
-
-def test_the_paper_as_printed_learns(pile, trained):
-    """Its estimators and its slots give finite numbers."""
-    assert_finite(stamo(pile, trained.model, AS_PRINTED, StamoArgs(n_slots=2)).theta)

@@ -8,7 +8,6 @@ from stamo_lab.tables import (
     comparison_table,
     main_table,
     printed_table,
-    quirk_table,
     shared_sizes,
     size_table,
 )
@@ -84,15 +83,6 @@ def test_comparison_pairs_entities_and_seeds(results):
     assert found["test-web AUC"] == "+15.00 [+10.00, +20.00]"
 
 
-def test_quirks_are_compared_with_what_they_were_added_to(results):
-    """Each quirk against its own reading; without quirks there is no table to show."""
-    assert not quirk_table(results, "deeped").rows
-    rows = [row(p, "default with odds prior", 6) for p in "AB"]
-    found = cells(quirk_table(Results((*results.rows, *rows)), "deeped"), "default with odds prior")
-    assert found["test-wiki F1"] == "-20.00 [-20.00, -20.00]"
-    assert found["test-wiki AUC"] == "-10.00 [-10.00, -10.00]"
-
-
 def test_sizes_only_compare_entities_that_have_them_all(results):
     """A size that only few entities have is left out, and the others share their entities."""
     sizes, problems = shared_sizes(results, ("default",), "deeped")
@@ -107,10 +97,3 @@ def test_ablations_stand_next_to_the_printed_numbers(results):
     """Accuracy, F1 and AUC of both test sets and their mean."""
     (found,) = ablation_table(results, 5, ("default",)).rows
     assert found[1:10] == ("90.00", "80.00", "90.00") * 3
-
-
-def test_missing_auc_is_left_out_of_the_mean():
-    """An entity without both kinds of test mentions has no AUC."""
-    results = Results((row("A", "default", 10), row("B", "default", 5)))
-    summary = results.summary("default", "deeped", "test-web")
-    assert summary.auc == 0.75

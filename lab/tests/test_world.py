@@ -2,22 +2,16 @@
 
 import json
 import lzma
-import random
 import re
 from importlib import resources
 from itertools import pairwise
 from xml.etree import ElementTree
 
-import pytest
 from typer.testing import CliRunner
 
-from stamo.errors import SettingsError
 from stamo.world import World
 from stamo_lab.cli.main import create_app
 from stamo_lab.world import WorldSettings, generate_world
-from stamo_lab.world.catalogue import build_catalogue
-from stamo_lab.world.lexicon import load_lexicon
-from stamo_lab.world.pile import add_emerging
 
 NS = "{http://www.mediawiki.org/xml/export-0.11/}"
 
@@ -71,23 +65,3 @@ def test_size_is_as_asked(tmp_path):
             target = redirects[target]
         assert target in main
     assert world.emerging == ()
-
-
-@pytest.mark.parametrize(
-    "values",
-    [{"n_articles": 20}, {"n_emerging": 99}, {"n_emerging": -1}, {"documents_per_entity": -1}],
-)
-def test_impossible_sizes_are_refused(values):
-    """A world that cannot be made is refused before anything is written."""
-    with pytest.raises(SettingsError):
-        WorldSettings(**values)
-
-
-@pytest.mark.parametrize("n_articles", [250, 320, 800])
-def test_any_allowed_number_of_emerging_entities_finds_rivals(n_articles):
-    """The largest number of emerging entities that the settings allow has rivals of its own."""
-    rng = random.Random(0)
-    catalogue, pools = build_catalogue(n_articles, load_lexicon(), rng)
-    emergences = add_emerging(catalogue, pools, n_articles // 50, rng)
-    rivals = [rival for emergence in emergences for rival in emergence.rivals]
-    assert len(set(rivals)) == len(rivals) >= 3 * (n_articles // 50)

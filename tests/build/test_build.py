@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from stamo.build import counting
-from stamo.build import entity_vectors as contexts
 from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.errors import KnowledgeBaseError, StamoError
 from stamo.kb.base import KnowledgeBase
@@ -87,23 +86,6 @@ def test_same_bytes_for_any_number_of_workers(tmp_path, monkeypatch):
         assert results[1][1][name] == content, f"{name} depends on the number of workers"
         assert results[2][1][name] == content, f"{name} depends on the chunks"
     assert len({fingerprint for fingerprint, _ in results}) == 1
-
-
-def test_entity_vectors_do_not_depend_on_the_blocks_they_are_made_in(tmp_path, monkeypatch):
-    """Blocks of a few entities give the vectors of one block, and learning from a sample others."""
-    dump = write_dump(tmp_path / "d.xml", make_pages(1200))
-    settings = BuildSettings(held_out=0, dimensions=6)
-    build_knowledge_base(dump, tmp_path / "one", settings)
-    with monkeypatch.context() as patched:
-        patched.setattr(contexts, "ENTITIES_PER_BLOCK", 7)
-        patched.setattr(contexts, "MAX_SUMS", 1)
-        build_knowledge_base(dump, tmp_path / "many", settings)
-    assert files_of(tmp_path / "one") == files_of(tmp_path / "many")
-    monkeypatch.setattr(contexts, "GROUPS_TO_LEARN_FROM", 1)
-    build_knowledge_base(dump, tmp_path / "sample", settings)
-    one, sample = (files_of(tmp_path / name) for name in ("one", "sample"))
-    assert {name for name in one if one[name] != sample[name]} >= {"word_vectors.npy"}
-    assert one["articles.parquet"] == sample["articles.parquet"]
 
 
 def test_counting_gets_more_memory_when_it_needs_it(tmp_path, monkeypatch):

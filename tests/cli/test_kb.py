@@ -64,7 +64,7 @@ def test_build_refuses_and_overwrites(kb_path):
 
 def test_info_shows_sizes_and_ambiguity(kb_path, tmp_path):
     """Counts and the distribution of ambiguity are printed, and drawn on request."""
-    shown = run("info", kb_path, "--figure", tmp_path / "ambiguity.png", "--verify")
+    shown = run("info", "--kb", kb_path, "--figure", tmp_path / "ambiguity.png", "--verify")
     assert "dump.xml" in shown
     assert "How many entities a name may mean" in shown
     assert "█" in shown
@@ -73,7 +73,7 @@ def test_info_shows_sizes_and_ambiguity(kb_path, tmp_path):
 
 def test_info_as_json_adds_up(kb_path):
     """The classes of ambiguity hold every alias and every counted link once."""
-    record = json.loads(run("info", kb_path, "--json"))
+    record = json.loads(run("info", "--kb", kb_path, "--json"))
     assert sum(c["n_aliases"] for c in record["ambiguity"]) == record["counts"]["aliases"]
     assert sum(c["n_links"] for c in record["ambiguity"]) == record["counts"]["counted links"]
     assert len(record["fingerprint"]) == 64
@@ -81,11 +81,11 @@ def test_info_as_json_adds_up(kb_path):
 
 def test_show_a_name_and_its_likeliest_entity(kb_path):
     """A name that is no title shows its candidates and the entity it most likely means."""
-    shown = run("show", kb_path, "Avalon")
+    shown = run("show", "--kb", kb_path, "Avalon")
     assert "“Avalon” as a name: 2 entities; 3 links" in " ".join(shown.split())
     assert "0.667" in shown
     assert "“Avalon (river)” as an entity" in shown
-    record = json.loads(run("show", kb_path, "Avalon", "--json"))
+    record = json.loads(run("show", "--kb", kb_path, "Avalon", "--json"))
     assert [row["entity"] for row in record["alias"]["candidates"]] == [
         "Avalon (river)",
         "Avalon (film)",
@@ -95,7 +95,7 @@ def test_show_a_name_and_its_likeliest_entity(kb_path):
 
 def test_show_follows_redirects_and_limits_rows(kb_path):
     """A redirect shows the entity it leads to; -n limits every table."""
-    record = json.loads(run("show", kb_path, "Town of Brig", "--json", "-n", "1"))
+    record = json.loads(run("show", "--kb", kb_path, "Town of Brig", "--json", "-n", "1"))
     assert record["entity"]["entity"] == "Brig"
     assert len(record["entity"]["aliases"]) == 1
     assert record["entity"]["n_aliases"] == 4
@@ -105,9 +105,9 @@ def test_show_follows_redirects_and_limits_rows(kb_path):
 def test_show_suggests_what_was_meant(kb_path):
     """An unknown name is an error that offers similar names."""
     with pytest.raises(UnknownEntityError, match=r"no entity or name 'Dara Vos'.*'Dara Voss'"):
-        run("show", kb_path, "Dara Vos")
+        run("show", "--kb", kb_path, "Dara Vos")
     with pytest.raises(UnknownEntityError, match="nothing like it"):
-        run("show", kb_path, "Qwertz")
+        run("show", "--kb", kb_path, "Qwertz")
 
 
 BARE_DUMP = """<mediawiki>
@@ -140,8 +140,9 @@ def test_build_tells_notes_and_tables_by_what_they_are(tmp_path):
         given = [] if source != "p.list" else ["--as", "entities"]
         kb = tmp_path / f"kb-{source}"
         run("build", tmp_path / source, kb, "--language", "de", *options, *given)
-        record = json.loads(run("info", kb, "--json"))
+        record = json.loads(run("info", "--kb", kb, "--json"))
         assert record["sources"][kind]["name"] == source
         assert record["site"]["language"] == "de"
         assert record["settings"]["held_out"] == 0
-    assert json.loads(run("show", tmp_path / "kb-vault", "Bob", "--json"))["entity"]["n_links"] == 1
+    shown = json.loads(run("show", "--kb", tmp_path / "kb-vault", "Bob", "--json"))
+    assert shown["entity"]["n_links"] == 1

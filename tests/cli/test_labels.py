@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from stamo.cli.main import create_app
 from stamo.corpus.types import Document, EmergingEntity, Mention
-from stamo.errors import CorpusFormatError, WorkspaceError
+from stamo.errors import CorpusFormatError
 from stamo.workspace.folder import Workspace
 from stamo.workspace.labels import LabelTarget
 
@@ -152,10 +152,10 @@ def test_an_old_table_does_not_bring_back_what_was_changed(tmp_path):
 def test_bad_files_add_nothing(tmp_path):
     """A missing or foreign file is one clear error, and no label is added."""
     made = make(tmp_path / "a", labelled=False)
-    with pytest.raises(WorkspaceError, match=r"cannot be read \(No such file or directory\); give"):
+    with pytest.raises(CorpusFormatError, match=r"read \(No such file or directory\); give"):
         run("import", made.path, tmp_path / "nowhere.json")
-    (tmp_path / "bad.csv").write_bytes(b"\xff\xfe")
-    with pytest.raises(WorkspaceError, match="save it as UTF-8"):
+    (tmp_path / "bad.csv").write_bytes(b"\xe9")
+    with pytest.raises(CorpusFormatError, match="not valid UTF-8"):
         run("import", made.path, tmp_path / "bad.csv")
     with made.open_labels() as store:
         assert not store.events()

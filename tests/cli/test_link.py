@@ -11,7 +11,13 @@ from typer.testing import CliRunner
 
 from stamo.cli.main import create_app
 from stamo.corpus.nif import NifPhrase, context_iri, entity_iri, format_nif, parse_nif
-from stamo.errors import ArtifactMismatchError, PackError, SettingsError
+from stamo.errors import (
+    ArtifactMismatchError,
+    KnowledgeBaseError,
+    ModelError,
+    PackError,
+    SettingsError,
+)
 from tests.corpus.archives import page
 from tests.linking.small import small_kb, untrained, world_kb
 
@@ -32,7 +38,8 @@ def model_path(tmp_path):
 def run(app, model_path):
     def run(*args, stdin=None, command="link", kb=None, model=None):
         kb_path = str((kb or small_kb()).path)
-        line = [*command.split(), kb_path, str(model or model_path), *map(str, args)]
+        both = ["--kb", kb_path, "--model", str(model or model_path)]
+        line = [*command.split(), *both, *map(str, args)]
         return CliRunner().invoke(app, line, input=stdin)
 
     return run
@@ -179,8 +186,8 @@ def test_linking_starts_without_heavy_parts(tmp_path):
     text.write_text("Java lies near Sumatra.", encoding="utf-8")
     code = (
         "import sys; from stamo.cli.main import create_app\n"
-        f"create_app(['link'])(['link', {str(kb.path)!r}, {str(model)!r}, {str(text)!r}], "
-        "standalone_mode=False)\n"
+        f"create_app(['link'])(['link', '--kb', {str(kb.path)!r}, '--model', {str(model)!r}, "
+        f"{str(text)!r}], standalone_mode=False)\n"
         "heavy = {'torch', 'scipy', 'pyarrow', 'asyncio', 'rich'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
@@ -190,27 +197,32 @@ def test_linking_starts_without_heavy_parts(tmp_path):
 
 
 def test_without_a_model_prior_and_relatedness_decide(app, tmp_path):
-    """The first argument after the KB is a document when it is no model."""
+    """No model is needed, and one that is named elsewhere need not be used."""
     (tmp_path / "text.txt").write_text("Sun Microsystems used C++ before Java.")
-    line = ["link", str(small_kb().path), str(tmp_path / "text.txt")]
+    line = ["link", "--kb", str(small_kb().path), "--model", "none", str(tmp_path / "text.txt")]
     result = CliRunner().invoke(app, line)
     (record,) = records(result)
     assert record["mentions"][-1]["entity"] == "Java (language)"
-    piped = CliRunner().invoke(app, line[:2], input="Sun Microsystems used C++ before Java.")
+    piped = CliRunner().invoke(app, line[:3], input="Sun Microsystems used C++ before Java.")
     assert [r["mentions"] for r in records(piped)] == [record["mentions"]]
 
 
 @pytest.mark.parametrize(
     ("words", "error", "said"),
     [
-        ("link KB MODLE TEXT", SettingsError, "give the path of a model"),
-        ("link WORLD MODEL TEXT", ArtifactMismatchError, "train"),
-        ("link KB MODEL TEXT --with FOLDER", PackError, "no pack in the folder"),
-        ("evaluate KB MODEL", SettingsError, "nothing to measure on"),
+        ("link --kb KB --model MODLE TEXT", ModelError, "modle"),
+        ("link --kb NOKB TEXT", KnowledgeBaseError, "'NOKB' is not a knowledge base"),
+        ("link NOKB TEXT", SettingsError, "give --kb, set STAMO_KB"),
+        ("link --kb KB KB MODEL TEXT", SettingsError, "is no text to link; name it with --kb"),
+        ("link --kb KB MODEL TEXT", SettingsError, "is no text to link; name it with --model"),
+        ("link --kb WORLD --model MODEL TEXT", ArtifactMismatchError, "train"),
+        ("link --kb KB --model MODEL TEXT --with FOLDER", PackError, "no pack in the folder"),
+        ("link --kb KB TEXT --encoding klingon", SettingsError, "no encoding 'klingon'"),
+        ("evaluate --kb KB --model MODEL", SettingsError, "nothing to measure on"),
     ],
 )
 def test_what_does_not_fit_is_refused(app, model_path, tmp_path, words, error, said):
-    """A misspelled model, one of another knowledge base, no packs, nothing to measure on."""
+    """What is missing, foreign or in the wrong place is named, and nothing is linked."""
     paths = {"KB": small_kb().path, "WORLD": world_kb().path, "MODEL": model_path}
     paths |= {"MODLE": tmp_path / "modle", "TEXT": tmp_path / "text.txt", "FOLDER": tmp_path}
     (tmp_path / "text.txt").write_text("Java lies near Sumatra.")

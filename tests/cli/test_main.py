@@ -69,7 +69,7 @@ def test_a_full_disk_is_one_line(tmp_path):
 
 def test_output_that_cannot_be_written_is_one_line(small_kb):
     """Output into a full device is no success, and no trace either."""
-    link = ["link", small_kb.path, small_kb.path / "manifest.json"]
+    link = ["link", "--kb", small_kb.path, small_kb.path / "manifest.json"]
     for words in (["--help"], link):
         with open("/dev/full", "w") as full:  # noqa: PTH123
             refuse(run(*words, stdout=full), "disk is full")
@@ -123,12 +123,13 @@ def test_out_is_tried_before_long_work(tmp_path):
     """An impossible --out is told before the knowledge base is even opened."""
     (tmp_path / "file").write_text("x")
     for out in (tmp_path / "file" / "model", tmp_path / "no" / "model", tmp_path):
-        refuse(run("train", tmp_path / "kb", "--out", out), "system refused")
+        refuse(run("train", "--kb", tmp_path / "kb", "--out", out), "system refused")
 
 
 def test_a_port_that_is_none_is_one_line(tmp_path):
     """A port above 65535 is refused in a sentence."""
-    done = run("serve", tmp_path / "kb", tmp_path / "model", "--port", 99999)
+    both = ("--kb", tmp_path / "kb", "--model", tmp_path / "model")
+    done = run("serve", *both, "--port", 99999)
     refuse(done, "0 to 65535")
 
 
@@ -209,10 +210,10 @@ def test_without_torch_one_sentence_names_the_extra(small_kb, tmp_path):
     """A bare installation says what to install, in every command that needs it."""
     kb, rey = str(small_kb.path), str(tmp_path / "rey")
     artifacts = ["--kb", kb, "--model", str(tmp_path / "m")]
-    fine = [["new", rey, "Rey", "--kb", kb], ["status", rey], ["packs", "versions", rey]]
+    fine = [["new", rey, "Rey", "--kb", kb], ["status", rey], ["history", "list", rey]]
     needing = [
-        ["train", kb],
-        ["serve", kb, "model", "--port", "0"],
+        ["train", "--kb", kb],
+        ["serve", "--kb", kb, "--model", "model", "--port", "0"],
         ["update", rey, "--from", __file__, *artifacts],
         ["demo", str(tmp_path / "demo")],
     ]
@@ -241,7 +242,7 @@ def test_other_missing_modules_are_no_secret(monkeypatch):
 @pytest.mark.parametrize(
     ("words", "modules"),
     [
-        ("link kb text.txt", ["link"]),
+        ("link text.txt", ["link"]),
         ("--verbose status -h", ["workspaces"]),
         ("-V", []),
         ("--help", []),
@@ -262,8 +263,10 @@ def test_help_without_the_commands_is_that_with_them(capsys):
             cli.create_app(modules)(["--help"], prog_name="stamo")
         shown.append(capsys.readouterr().out)
     assert shown[0] == shown[1]
-    assert all(f" {name} " in shown[0] for name in cli.COMMANDS)
-    for name, (module, _) in cli.COMMANDS.items():
+    for panel, commands in cli.COMMANDS.items():
+        part = shown[0].split(f" {panel} ")[1].split("╰")[0]
+        assert all(f"│ {name} " in part for name in commands)
+    for name, module in cli.MODULES.items():
         assert name in typer.main.get_command(cli.create_app([module])).commands
 
 
@@ -298,7 +301,7 @@ def test_help_speaks_no_python(capsys, monkeypatch):
         shown = set(re.findall(r"<([^>]+)>", said))
         assert not shown & {"str", "int", "float", "bool", "Path"}, (words, shown)
         assert not any("range" in what for what in shown), (words, shown)
-        is_group = "Commands" in said
+        is_group = " COMMAND " in said
         for_a_person = words in (("label",), ("serve",), ("found", "review"))
         assert is_group or for_a_person or "--json" in said, words
         assert not re.search(r"list\[|\.\.\.[\]}]|[{}]", said), (words, said)

@@ -63,7 +63,9 @@ def test_from_a_name_to_a_pack(run, small, tmp_path):
     assert "rey.stamo" in out
     assert f"Unchanged: knowledge base {small.kb.fingerprint[:12]}" in out
     out = run("learn", space, "--folds", "2", "--slots", "0")
-    assert "from the labels alone" in out
+    assert "mean it, alone." in out
+    assert "slot" not in out
+    assert "share" in run("learn", space, "--folds", "2", "--slots", "0", "--verbose")
     out = run("report", space)
     assert "report.html" in out
     out = run("packs", "inspect", space / "packs" / "rey.stamo")
@@ -84,7 +86,9 @@ def test_packs_come_and_go(run, small, tmp_path):
     assert small.entity.id in run("packs", "list", folder)
     (folder / "bad.stamo").write_bytes(b"nothing")
     assert "no usable entity pack" in re.sub(r"\s+", " ", run("packs", "list", folder))
-    run("packs", "remove", folder, key)
+    with pytest.raises(StamoError, match="There is no pack 'Nobody'"):
+        run("packs", "remove", folder, "Nobody")
+    assert key in run("packs", "remove", folder, small.entity.id)
     assert [path.name for path in folder.iterdir()] == ["bad.stamo"]
     (folder / "bad.stamo").unlink()
     assert "There is no pack in" in run("packs", "list", folder)
@@ -184,7 +188,7 @@ def test_new_documents_make_a_new_version(run, app, small, tmp_path):
     space = copy_labelled(small, tmp_path / "rey")
     run("learn", space.path, "--folds", "0")
     first = space.pack_path.read_bytes()
-    assert run("packs", "versions", space.path).count("current") == 1
+    assert run("history", "list", space.path).count("current") == 1
     alias, known = small.entity.aliases[0], next(iter(space.documents)).text
     today = tmp_path / "today.jsonl"
     texts = [f"{known[:200]} {alias} spoke on day {i} of {'x' * i}." for i in range(3)]
@@ -202,15 +206,15 @@ def test_new_documents_make_a_new_version(run, app, small, tmp_path):
     assert change["n_mentions"] > 50
     assert set(change["priors"]) == set(small.entity.aliases)
     assert space.pack_path.read_bytes() != first
-    out = run("packs", "rollback", space.path, "1")
+    out = run("history", "rollback", space.path, "1")
     assert "version 1 again" in out
     assert space.pack_path.read_bytes() == first
     assert space.status().stage == "documents changed: learn again"
     run("learn", space.path, "--folds", "0")
-    versions = json.loads(run("packs", "versions", space.path, "--json"))
+    versions = json.loads(run("history", "list", space.path, "--json"))
     assert [(v["number"], v["is_current"]) for v in versions] == [(1, False), (2, True)]
     with pytest.raises(WorkspaceError, match="no version 9"):
-        run("packs", "rollback", space.path, "9")
+        run("history", "rollback", space.path, "9")
     dull = tmp_path / "dull.jsonl"
     dull.write_text('{"text": "nothing"}\n')
     result = runner.invoke(app, ["update", str(space.path), "--from", str(dull)])

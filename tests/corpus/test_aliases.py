@@ -88,15 +88,6 @@ def test_json_escapes_hide_no_alias(alias, casefold):
         assert matcher.may_be_in_json(form.encode()), form
 
 
-@pytest.mark.parametrize("space", ["\u00a0 ", " \u00a0", "\u00a0\n", "\n ", "\t\u2009 "])
-def test_escaped_white_space_hides_no_name(space):
-    """An escape that ends one sign before a part of a name is no letter of another word."""
-    text = f"say Bo{space}Skywalker twice"
-    for matcher in (AliasMatcher(["Bo Skywalker"]), AliasMatcher(["Bo Skywalker", *FILLERS])):
-        assert matcher.find(text)
-        assert matcher.may_be_in_json(json.dumps(text).encode())
-
-
 @pytest.mark.parametrize("casefold", [False, True])
 def test_documents_without_the_alias_are_ruled_out(casefold):
     """The quick tests do rule documents out; otherwise they would be worthless."""
@@ -147,22 +138,6 @@ gaps = st.sampled_from([" ", "\n", "\t ", "\u00a0", "-", ". ", "/", '"', "\u2003
 texts = st.lists(st.tuples(parts, gaps), max_size=8).map(lambda some: "".join(map("".join, some)))
 joints = st.sampled_from([" ", "-", ". ", "/", "\\", ""])
 names = st.lists(st.tuples(parts, joints), min_size=1, max_size=3)
-
-
-@settings(deadline=None, max_examples=60)
-@given(st.lists(names, min_size=1, max_size=6), texts, st.booleans())
-def test_no_neighbour_hides_a_name(groups, text, casefold):
-    """Names of several words, that hold or touch each other, are seen with any sign between."""
-    aliases = [name for group in groups if (name := "".join(map("".join, group)).strip(" "))]
-    matcher = AliasMatcher([*aliases, *FILLERS], casefold=casefold)
-    owners = AliasGroups([FILLERS, *([alias] for alias in aliases)], casefold=casefold)
-    found = {m.surface for m in matcher.find(text)}
-    assert found <= {aliases[i - 1] for i in owners.of(text) if i}
-    for plain in (False, True):
-        lines = [json.dumps({"text": t}, ensure_ascii=plain) for t in ("b", text, "a")]
-        raw = ("\n".join(lines) + "\n").encode()
-        rows = matcher.lines_in_json(raw, np.array([i for i, c in enumerate(raw) if c == 10]))
-        assert not found or rows is None or 1 in rows
 
 
 def test_hundreds_of_names_and_few_find_the_same():

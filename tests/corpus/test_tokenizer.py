@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stamo.corpus.tokenizer import capital, encode_words, lower, tokenize, words_in_spans
+from stamo.corpus.tokenizer import capital, encode_words, lower, tokenize
 
 
 @pytest.mark.parametrize(
@@ -77,24 +77,6 @@ def test_encoding_gives_ids_and_places():
     assert words.ids.dtype == words.starts.dtype == words.ends.dtype == np.int32
 
 
-@pytest.mark.parametrize(
-    ("span", "expected"),
-    [
-        ((0, 3), (0, 1)),
-        ((4, 11), (1, 3)),
-        ((5, 6), (1, 2)),  # inside a word
-        ((3, 4), (1, 1)),  # between two words: none
-        ((16, 19), (4, 5)),
-        ((0, 19), (0, 5)),
-    ],
-)
-def test_words_in_spans(span, expected):
-    """A span owns every word that it overlaps by at least one character."""
-    words = encode_words("The dog saw the CAT", {})
-    first, last = words_in_spans(words, np.array([span[0]]), np.array([span[1]]))
-    assert (first[0], last[0]) == expected
-
-
 @given(st.text(st.characters(max_codepoint=0x2FFF)))
 def test_words_are_the_same_whatever_script_stands_behind_them(text):
     """The table of the first scripts says what that of all scripts says."""
@@ -102,15 +84,6 @@ def test_words_are_the_same_whatever_script_stands_behind_them(text):
     more, more_starts, more_ends = tokenize(f"{text} 語")
     assert more == [*words, "語"]
     assert (more_starts[:-1].tolist(), more_ends[:-1].tolist()) == (starts.tolist(), ends.tolist())
-
-
-@pytest.mark.parametrize("end", ["", "日本語", "\ud800", "한국어 l'homme"])
-def test_many_words_are_cut_as_few_are(end):
-    """A long text gives the words at its spans, in scripts with and without spaces."""
-    text = f"The Cat's 2nd, naïve—résumé! \u0301a x\u3000y {end} " * 50
-    words, starts, ends = tokenize(text)
-    assert words == [lower(text)[i:j] for i, j in zip(starts, ends, strict=True)]
-    assert len(words) > 100
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 """From a stream to proposals, decisions and a workspace."""
 
 import json
-import resource
-import signal
 from datetime import UTC, datetime
 
 import pytest
@@ -155,34 +153,6 @@ def test_a_damaged_folder_is_told(folder, name, data, message):
         (folder.check(), folder.proposals(), folder.origin)
 
 
-def test_a_decision_that_was_cut_off_is_none(folder):
-    """Nobody was told that it is kept; the decisions before and after it stand."""
-    first, second = folder.proposals()[:2]
-    folder.decide(first, "rejected", by="ada", at=NOON)
-    whole = folder.decisions_path.read_bytes()
-    folder.decisions_path.write_bytes(whole + whole[:40])
-    assert [v.id for v in folder.verdicts()] == [first.id]
-    folder.decide(second, "rejected", by="ada", at=NOON)
-    assert [v.id for v in folder.verdicts()] == [first.id, second.id]
-
-
-def test_a_full_disk_leaves_the_decisions_as_they_were(folder):
-    """A line of which only a part could be written is taken back."""
-    first, second = folder.proposals()[:2]
-    folder.decide(first, "rejected", by="ada", at=NOON)
-    before = folder.decisions_path.read_bytes()
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, hard))
-        with pytest.raises(OSError, match=r"No space|large"):
-            folder.decide(second, "rejected", by="ada", at=NOON)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, old)
-    assert folder.decisions_path.read_bytes() == before
-
-
 def test_accepting_makes_a_workspace_with_documents_and_suggested_labels(folder, small, tmp_path):
     """Names, documents and first labels are there; the decision is remembered."""
     new = folder.get(NEW)
@@ -220,7 +190,7 @@ def test_from_the_command_line(small, stream, tmp_path):
         assert result.exit_code == 0, result.output
         return result.stdout
 
-    paths = (small.kb_path, small.model_path)
+    paths = ("--kb", small.kb_path, "--model", small.model_path)
     run("discover", *paths, "--from", stream, "--out", out, "--ignore", "Monday")
     listed = json.loads(run("found", "list", out, "--json", "--kind", "name", "--most", 1000))
     assert NEW in [p["name"] for p in listed]

@@ -6,15 +6,11 @@ import numpy as np
 import pytest
 
 from stamo.discovery.names import (
-    EARLIER,
-    LATER,
     NO_YEAR,
-    DocumentNames,
     Seen,
     Sighting,
     Tally,
     capital_spans,
-    companions,
     full_names,
     pack,
 )
@@ -62,12 +58,6 @@ def test_runs_of_capitalised_words(text, expected):
 def test_a_name_never_reaches_into_the_next_text():
     """Texts of a batch do not touch."""
     assert runs("seen by Ada", "Lovelace wrote") == ["Ada", "Lovelace"]
-
-
-def test_a_run_knows_whether_it_begins_a_sentence():
-    """Only then has its first word a capital that says nothing."""
-    joined = join_texts(["Ada met Grace. Emmy left."])
-    assert capital_spans(joined, FREQUENT).opens.tolist() == [True, False, True]
 
 
 def sighting(name, document, *, window="", date="", alias=-1, **more):
@@ -144,27 +134,3 @@ def test_short_names_stand_for_full_names_of_the_document(names, aliases, expect
     stands_for = {n: texts[i] for n, i in zip(names, found[:-1], strict=True) if texts[i] != n}
     assert stands_for == expected
     assert found[-1] == numbers[-1]
-
-
-def test_contexts_of_a_later_time_are_kept_rather():
-    """Of many contexts those that name later years are most of the sample."""
-    tally = Tally(sample_size=20)
-    for i in range(200):
-        time = LATER if i % 10 == 0 else EARLIER
-        tally.add(Seen(f"d{i}", [pack(sighting("Mira", f"d{i}", time=time))], []))
-    kept = [s.time for s in tally.names["Mira"].sightings]
-    assert kept.count(LATER) > 10
-
-
-def ints(*values):
-    return np.array(values, dtype=np.int32)
-
-
-def test_the_nearest_entities_of_other_names_come_first():
-    """Not those of its own names, of other documents, or the same one twice."""
-    documents = ints(0, 0, 0, 0, 0, 0, 1)
-    numbers = ints(1, 2, 3, 9, 8, 4, 5)
-    linked = ints(10, 20, 30, -1, 80, 20, 50)
-    rows, own, full = np.array([3, 4]), ints(9, 8), ints(9, 9)  # name 8 is short for 9
-    names = DocumentNames.of(documents[rows], rows, own, full)
-    assert companions(names, np.array([0]), linked, numbers, documents) == [(30, 20, 10)]

@@ -6,20 +6,13 @@ import numpy as np
 import pytest
 
 from stamo.discovery.meanings import (
-    ContextReader,
-    cluster,
-    coherence,
-    completed,
     group_names,
     is_date,
-    is_other_form,
     is_phrase,
     is_piece,
     is_quoted,
-    is_variant,
     longer_names,
     opens_sentences,
-    seen_inside,
 )
 from stamo.discovery.names import (
     EARLIER,
@@ -37,16 +30,9 @@ from stamo.discovery.propose import (
     NEW_TITLE,
     OLD_TITLE,
     Past,
-    ProposeSettings,
     about_line,
     doubt_meaning,
-    kinds_of_thing,
-    repeated_frame,
-    surprise,
-    unity,
-    without_copies,
 )
-from stamo.errors import SettingsError
 from stamo.linking.texts import join_texts
 from tests.discovery.test_names import sighting
 
@@ -81,59 +67,6 @@ def test_a_short_name_of_many_stays_alone():
     counts = {"Qaro Zweb": 4, "Ilta Zweb": 4, "Ogo Zweb": 4, "Zweb": 3}
     names = {group[0].name for group in group_names(tally_of(counts).names)}
     assert names == set(counts)
-
-
-def test_variants_of_known_names_are_not_new(world_kb):
-    """Plurals, case and signs do not make a new entity."""
-    known = next(n for n in world_kb.aliases(range(200)) if n.istitle() and n.isalpha())
-    assert is_variant(known + "s", world_kb)
-    assert is_variant(known.upper(), world_kb)
-    assert not is_variant("Qaro Zweb", world_kb)
-
-
-def test_clusters_hold_what_agrees():
-    """Two groups that are alike inside and unlike each other are two clusters."""
-    alike = np.full((5, 5), 0.1)
-    alike[:3, :3] = 0.7
-    alike[3:, 3:] = 0.6
-    np.fill_diagonal(alike, 1)
-    assert [rows.tolist() for rows in cluster(alike, 0.4)] == [[0, 1, 2], [3, 4]]
-    assert coherence(alike[:3, :3]) == pytest.approx(6 * 0.7 / 8)
-    alike[0, 1] = alike[1, 0] = 0.99  # what stands in many documents was written once
-    assert without_copies(np.arange(3), alike).tolist() == [0, 2]
-
-
-def test_people_who_share_a_word_are_not_one_entity():
-    """Of the forms of one entity's name, one is used more than the others."""
-    names = ("Ada Zweb", "Ilta Zweb", "Ogo Zweb", "Uno Zweb")
-    people = [sighting("Zweb", name, form=name) for name in names]
-    assert unity(people) == 0.25
-    assert unity([*people, sighting("Zweb", "a"), sighting("Zweb", "b")]) == pytest.approx(1 / 3)
-    assert is_other_form("Ada Zweb", "Ilta Zweb")
-    assert not is_other_form("Ada Zweb", "Senator Ada Zweb")
-    assert not is_other_form("Ada Zweb", "")
-
-
-def test_a_known_word_is_seen_inside_longer_names():
-    """At either end, at its own place; a name that only holds its letters is none."""
-    window = "they saw the Zweb Lander and the New Zweb and Zwebland Ost"
-    names = ("Zweb Lander", "New Zweb", "Zwebland Ost")
-    longer = [sighting(name, name, window=window) for name in names]
-    found = list(seen_inside(longer[:2], "Zweb", 7))
-    assert [(s.window[s.at : s.at + s.end - s.start], s.form) for s in found] == [
-        ("Zweb", "Zweb Lander"),
-        ("Zweb", "New Zweb"),
-    ]
-    tallies = tally_of({"Zweb Lander": 2, "New Zweb": 1, "Zwebland Ost": 1}).names.values()
-    assert [t.name for t in longer_names(tallies)["Zweb"]] == ["Zweb Lander", "New Zweb"]
-
-
-def test_a_name_is_completed_over_signs():
-    """By what most of its documents join to it."""
-    whole = [sighting("Ma Ying", str(i), window="met Ma Ying-jeou today") for i in range(3)]
-    assert {s.name for s in completed(whole)} == {"Ma Ying-jeou"}
-    led = [sighting("Mira", f"{x}", window=f"a Mira-{x} team") for x in ("led", "based", "run")]
-    assert {s.name for s in completed(led)} == {"Mira"}
 
 
 @pytest.mark.parametrize(
@@ -176,16 +109,6 @@ def test_pieces_dates_and_quoted_titles_are_told():
     assert [is_quoted(s) for s in contexts(*windows)] == [True, False, False]
 
 
-def test_contexts_of_the_past_take_the_surprise():
-    """What the knowledge base says as well is not new; few contexts of it prove little."""
-    inside = np.array([[1, 0.6, 0.6], [0.6, 1, 0.6], [0.6, 0.6, 1]])
-    nothing, same = np.zeros((3, 0), np.float32), np.full((3, 40), 0.6, np.float32)
-    assert surprise(inside, nothing) == pytest.approx(0.6 - 0.3)
-    assert surprise(inside, same) == pytest.approx(0.6 - (10 * 0.6 + 3 * 0.3) / 13)
-    assert surprise(inside, same[:, :1]) > surprise(inside, same)
-    assert surprise(inside[:1, :1], nothing[:1]) == 0
-
-
 def test_later_years_speak_for_a_new_entity_and_earlier_ones_against_it():
     """Without years, documents are counted."""
     of = {t: [sighting("Zweb", "a", time=t)] for t in (EARLIER, NO_YEAR, LATER)}
@@ -225,49 +148,6 @@ def test_the_year_of_a_knowledge_base_is_that_of_its_articles(world_kb):
 def test_the_line_comes_from_a_sentence_that_defines(window, expected, world_kb):
     """A sentence with "is a", then an apposition, then nothing."""
     assert about_line("Zweb", [sighting("Zweb", "a", window=window)], world_kb) == expected
-
-
-@pytest.mark.parametrize(
-    ("windows", "expected"),
-    [
-        (["Zweb is an old wooden bridge over a river."], ("bridge",)),
-        (
-            ["they saw Zweb, a small bridge, and went", "the Zweb, a castle of"],
-            ("bridge", "castle"),
-        ),
-        (["they went to Zweb yesterday", "and saw Zweb yesterday"], ()),
-    ],
-)
-def test_the_type_is_what_the_text_calls_it(windows, expected, world_kb, monkeypatch):
-    """From definitions and appositions; a verb beside the name is no type."""
-    monkeypatch.setattr("stamo.discovery.propose._says", lambda word, *_: len(word) > 3)
-    seen = [sighting("Zweb", str(i), window=window) for i, window in enumerate(windows)]
-    assert kinds_of_thing("Zweb", seen, world_kb) == expected
-
-
-def test_refuses_lists_of_nothing():
-    """Settings say what is expected."""
-    with pytest.raises(SettingsError, match="at least 2 documents"):
-        ProposeSettings(least_documents=1)
-
-
-@pytest.mark.parametrize(
-    ("windows", "expected"),
-    [
-        # a template: the same four words and signs on one side
-        (["Twin towns of it, Zweb cities, one", "Twin towns of it, Zweb places of"], 1.0),
-        # a piece of a longer name
-        (["by the Forum on Zweb today", "The Forum on Zweb said", "they like Zweb"], 2 / 3),
-        (["Zweb and World Cities", "an odd Zweb and World view"], 1.0),
-        # brackets after the full name say what it means
-        (["Zero Web Union (Zweb) said", "Zero Web Union (Zweb) came"], 0.0),
-        (["they saw Zweb there", "we went with Zweb home"], 0.0),
-        (['in "Zweb" (2013) he', 'then "Zweb" (2013) she'], 0.0),
-    ],
-)
-def test_the_same_words_around_a_name_are_told(windows, expected):
-    """The share of the contexts that have them."""
-    assert repeated_frame(contexts(*windows)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -318,27 +198,6 @@ def test_what_the_text_says_itself_is_hardly_a_new_meaning(known, world_kb):
     piece = doubt(f"the Forum on {name} now", f"our Forum on {name} said")
     assert 0 < piece < free
     assert 0 < said < free
-
-
-def test_places_and_titles_are_hardly_new_meanings(known, world_kb):
-    """What stands after "in" keeps less of its score than what does not."""
-    name, ids, _ = known
-    past = Past(Tally(), None)
-    place = contexts(f"he lives in {name} today", f"born in {name} long ago", name=name)
-    thing = contexts(f"he sold {name} today", f"built {name} long ago", name=name)
-    less, more = (doubt_meaning(name, s, 0.5, ids, world_kb, past) for s in (place, thing))
-    assert 0 < less < more
-
-
-def test_titles_and_times_tell_contexts_apart(world_kb):
-    """Two titles of one year are more alike, of two years less; so are two times."""
-    reader = ContextReader(world_kb)
-    windows = ['"Zweb" (2013)', '"Zweb" (2013)', '"Zweb" (1990)']
-    same = reader.likeness(contexts(*windows), np.zeros((3, 2), dtype=np.float32))
-    assert same[0, 1] > same[0, 2]
-    times = [sighting("Zweb", str(t), time=t) for t in (LATER, NO_YEAR, EARLIER)]
-    alike = reader.likeness(times, np.zeros((3, 2), dtype=np.float32))
-    assert alike[0, 1] == alike[1, 2] > alike[0, 2]
 
 
 GOLD = {"a": {(0, 3): "Rey"}, "b": {(5, 8): "Rey"}, "c": {(0, 3): "Rey (river)"}, "d": {}}

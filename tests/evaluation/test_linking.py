@@ -1,13 +1,11 @@
 """Accuracy, ablations, calibration, gold documents and intervals."""
 
-import bz2
 import json
 import lzma
 from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-import zstandard
 
 from stamo.corpus.nif import NifPhrase, context_iri, entity_iri, format_nif
 from stamo.errors import CorpusFormatError, LearningError, SettingsError
@@ -27,13 +25,6 @@ from stamo.linking.linker import Linker
 from stamo.models.train import TrainingArgs, train_linking_model
 from stamo_lab.bench.link import link_plainly, news_size_documents
 from tests.linking.small import DeepED, Yamada, small_kb, untrained, world_kb
-
-
-def test_bootstrap_of_equal_documents_has_no_width():
-    """Documents that all say the same leave no uncertainty."""
-    columns = np.array([[3.0, 4.0]] * 7)
-    found = bootstrap(columns, ratio, np.random.default_rng(0))
-    assert (found.value, found.low, found.high) == pytest.approx((0.75, 0.75, 0.75))
 
 
 def test_bootstrap_covers_and_repeats():
@@ -199,24 +190,6 @@ def test_bad_gold_is_refused(read, name, text, sentence, tmp_path):
         (tmp_path / name).write_text(text)
     with pytest.raises(CorpusFormatError, match=sentence):
         read(tmp_path / name)
-
-
-def test_gold_comes_in_any_compression(gold_path, tmp_path):
-    """Gold is read by the door of all documents; a file that is cut short is told."""
-    plain = lzma.decompress(gold_path.read_bytes())
-    expected = read_zelda(gold_path)
-    for name, packed in (
-        ("gold.jsonl", plain),
-        ("gold.jsonl.zst", zstandard.compress(plain)),
-        ("gold.jsonl.bz2", bz2.compress(plain)),
-    ):
-        (tmp_path / name).write_bytes(packed)
-        documents, n_dropped = read_zelda(tmp_path / name)
-        mentions = [document.mentions for document in documents]
-        assert (mentions, n_dropped) == ([d.mentions for d in expected[0]], expected[1])
-    gold_path.write_bytes(gold_path.read_bytes()[:-20])
-    with pytest.raises(CorpusFormatError, match=r"gold\.jsonl\.xz cannot be read"):
-        read_zelda(gold_path)
 
 
 def test_speed_is_measured_on_equal_results():

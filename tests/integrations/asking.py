@@ -27,7 +27,8 @@ from tests.service.support import running
 def by_command(kb, model, packs, texts, form="jsonl"):
     """Ask `stamo link`, as JSON lines or CSV."""
     lines = "".join(json.dumps({"id": str(i), "text": t}) + "\n" for i, t in enumerate(texts))
-    command = [sys.executable, "-m", "stamo", "link", kb, model, "--jsonl", "--format", form]
+    command = [sys.executable, "-m", "stamo", "link", "--jsonl", "--format", form]
+    command += ["--kb", kb, "--model", model]
     for pack in packs:
         command += ["--with", pack]
     done = subprocess.run(

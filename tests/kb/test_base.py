@@ -67,12 +67,6 @@ def test_frequencies_and_articles(small_kb):
     assert np.all(np.diff(small_kb.entity_counts) <= 0)
 
 
-def test_aliases_of_an_entity(small_kb):
-    """All names of an entity come with their counts, the most used first."""
-    names = small_kb.aliases_of(small_kb.entity_id("Dara Voss"))
-    assert names == [("Dara Voss", 2), ("Voss", 1)]
-
-
 def test_documents_and_their_entities_agree(small_kb):
     """An entity is among those of a document exactly when the document is in D(e)."""
     pairs = {(e, d) for e in range(small_kb.n_entities) for d in small_kb.documents(e).tolist()}
@@ -172,14 +166,6 @@ def test_word_vectors_are_centred_and_of_unit_norm(learned_kb):
     n = sum(text.lower().split().count(name) for text in texts)
     assert learned_kb.word_counts[0] == n > 0
     assert learned_kb.word_ids([name, "unheard"]).tolist() == [0, -1]
-
-
-def test_entity_vectors_have_unit_norm_or_are_zero(learned_kb):
-    """Entities with a context have a vector of length one, all others zeros."""
-    norms = np.linalg.norm(np.asarray(learned_kb.entity_vectors()), axis=1)
-    has_context = learned_kb.document_frequency > 0
-    assert norms[has_context] == pytest.approx(1, abs=2e-3)
-    assert not norms[~has_context].any()
 
 
 def test_nearest_agrees_with_all_cosines(learned_kb):

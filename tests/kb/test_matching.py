@@ -35,14 +35,6 @@ def test_names_are_found(names, text, expected):
     assert [names[i] for i in got.names.tolist()] == plain
 
 
-def test_matcher_is_saved_and_loaded(tmp_path):
-    """A loaded matcher finds what the saved one found."""
-    numbers = np.array([7, 9], dtype=np.int32)
-    NameMatcher.build(["Brig", "Corm"], numbers).save(tmp_path, "m")
-    loaded = NameMatcher.open(tmp_path, "m")
-    assert loaded.find("Corm near Brig near Corm").names.tolist() == [9, 7, 9]
-
-
 @pytest.mark.parametrize("names_per_batch", [3, 1 << 14])
 def test_matches_equal_a_loop_over_all_places(monkeypatch, names_per_batch):
     """On random words the result is that of trying every name at every word, longest first."""
@@ -95,10 +87,3 @@ def test_typographic_signs_are_one_with_plain_ones_in_folded_text_only():
         ("O\u2018Neill", 2),
         ("Austria-Hungary", 1),
     ]
-
-
-def test_unwanted_names_do_not_hide_wanted_ones():
-    """The longest name is the longest of those that are wanted."""
-    matcher = NameMatcher.build(["New York", "New York City"])
-    got = matcher.find("New York City", np.array([True, False]))
-    assert (got.starts.tolist(), got.ends.tolist(), got.names.tolist()) == ([0], [8], [0])

@@ -8,30 +8,11 @@ import pytest
 from stamo.errors import KnowledgeBaseError
 from stamo.kb.storage import (
     HEADER_BYTES,
-    ArrayWriter,
     StringTable,
     VectorTable,
     open_array,
-    read_row_blocks,
     save_array,
 )
-
-
-def test_array_written_in_parts_reads_as_one(tmp_path):
-    """Rows appended in parts come back as one array of the given type that NumPy itself reads."""
-    path = tmp_path / "a.npy"
-    with ArrayWriter(path, np.int32) as writer:
-        writer.append([1, 2])
-        writer.append(np.array([3], dtype=np.int64))
-    assert open_array(path).tolist() == [1, 2, 3]
-    assert np.load(path).dtype == np.int32
-
-
-def test_opened_array_is_read_only(tmp_path):
-    """Writing into an opened array fails."""
-    save_array(tmp_path / "a.npy", [1, 2], np.int32)
-    with pytest.raises(ValueError, match="read-only"):
-        open_array(tmp_path / "a.npy")[0] = 7
 
 
 @pytest.mark.parametrize(
@@ -70,17 +51,6 @@ def test_vectors_come_out_as_single_floats(tmp_path):
     assert np.asarray(table).dtype == np.float32
 
 
-def test_blocks_of_a_file_are_its_rows(tmp_path):
-    """Read a few rows at a time, an array is the same; an empty one has no block."""
-    rows = np.arange(14, dtype=np.int32).reshape(7, 2)
-    save_array(tmp_path / "a.npy", rows, np.int32)
-    blocks = list(read_row_blocks(tmp_path / "a.npy", 3))
-    assert [len(block) for block in blocks] == [3, 3, 1]
-    assert np.concatenate(blocks).tolist() == rows.tolist()
-    save_array(tmp_path / "b.npy", rows[:0], np.int32)
-    assert list(read_row_blocks(tmp_path / "b.npy", 3)) == []
-
-
 def test_strings_are_found_by_text_and_by_number(tmp_path):
     """The number of a string is its place in the list, and both directions agree."""
     names = ["zebra", "Ähre", "ape", "", "apex"]
@@ -90,12 +60,6 @@ def test_strings_are_found_by_text_and_by_number(tmp_path):
     assert table.texts([4, 0]) == ["apex", "zebra"]
     assert [table.find("Ähre"), table.find("Zebra")] == [1, -1]
     assert table.find_many(["nobody", "ape"]).tolist() == [-1, 2]
-
-
-def test_string_that_comes_twice_is_refused(tmp_path):
-    """Two numbers for one string would make the table wrong."""
-    with pytest.raises(ValueError, match="twice"):
-        StringTable.build(tmp_path, "names", ["a", "a"])
 
 
 def test_damaged_trie_is_reported_by_name(tmp_path):

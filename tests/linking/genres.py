@@ -5,16 +5,13 @@ there. A small wiki of the same titles stands for an English encyclopaedia.
 """
 
 import re
-import tempfile
 from collections.abc import Iterable
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
-from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.linker import Linker
-from tests.linking.small import write_dump
+from tests.linking.small import build_wiki, folder
 
 NEWS = (
     "WASHINGTON, March 3 - President [[George W. Bush]] met [[Tony Blair]] at the [[White House]] "
@@ -96,11 +93,6 @@ def titles() -> list[str]:
 
 
 @cache
-def _folder() -> tempfile.TemporaryDirectory:
-    return tempfile.TemporaryDirectory(prefix="stamo-genres-")
-
-
-@cache
 def genre_kb() -> KnowledgeBase:
     """Build a wiki in which every article links its own title, its other names and the next."""
     all_titles = titles()
@@ -109,29 +101,22 @@ def genre_kb() -> KnowledgeBase:
     for title, other in pairwise([*all_titles, all_titles[0]]):
         names = "".join(f"[[{title}|{name}]] is a name. " for name in OTHER_NAMES.get(title, ()))
         pages[title] = f"[[{title}]] stands here beside [[{other}]]. {names}{words}"
-    path = write_dump(Path(_folder().name) / "genres.xml", pages)
-    settings = BuildSettings(dimensions=8, held_out=0.0, workers=1)
-    return KnowledgeBase.open(build_knowledge_base(path, path.with_suffix(""), settings).path)
+    return build_wiki(folder("genres"), "en", pages, dimensions=8)
 
 
-def measure(linker: Linker, documents: Iterable[str]) -> tuple[float, float, float, list[str]]:
-    """Return the shares of names found and linked right, of words taken for names, and faults."""
-    n, n_found, n_right, n_words, n_taken, faults = 0, 0, 0, 0, 0, []
+def faults(linker: Linker, documents: Iterable[str]) -> list[str]:
+    """Return the names that are missed or linked wrongly, and the words taken for names."""
+    wrong = []
     for document in documents:
         text, names, others = unmark(document)
         found = {(m.start, m.end): m.entity for m in linker.link(text)}
-        for (start, end), title in names.items():
-            (entity,) = linker.kb.entity_ids([title])
-            if entity < 0:
-                continue
-            n += 1
-            n_found += (start, end) in found
-            right = found.get((start, end)) == linker.kb.title(int(entity))
-            n_right += right
-            faults += [] if right else [f"{text[start:end]}: {title}"]
-        n_words += len(others)
+        known = linker.kb.entity_ids(list(names.values()))
+        wrong += [
+            f"{text[slice(*span)]}: {title}"
+            for (span, title), entity in zip(names.items(), known.tolist(), strict=True)
+            if entity >= 0 and found.get(span) != linker.kb.title(entity)
+        ]
         for start, end in others:
-            taken = any(a < end and start < b for a, b in found)
-            n_taken += taken
-            faults += [f"{text[start:end]}: no name"] if taken else []
-    return n_found / n, n_right / n, n_taken / max(n_words, 1), faults
+            if any(a < end and start < b for a, b in found):
+                wrong.append(f"{text[start:end]}: no name")
+    return wrong

@@ -5,16 +5,12 @@ A name in a sentence is marked as a link; what is inside the brackets is the spa
 """
 
 import re
-import tempfile
-from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 
-from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detect import MentionDetector
 from stamo.linking.texts import join_texts
-from tests.linking.small import write_dump
+from tests.linking.small import build_wiki, folder
 
 WIKIS = {
     "ko": {
@@ -103,10 +99,6 @@ SENTENCES = {
         "[[대한민국]]의 [[한강]]도 [[서울]]까지 흐른다.",
         "그는 [[부산]]으로 갔다. [[제주도]]에는 바람이 많다.",
         "아이들이 부산스럽다. 서울대학교 학생이다.",
-        "어제 [[서울]]에는 눈이 많이 내렸다.",
-        "그녀는 [[부산]]행 기차를 놓쳤다.",
-        "친구는 [[부산]]이나 [[제주도]]에 살고 싶어 한다.",
-        "[[대한민국]]에서도 [[한강]]만큼 긴 강은 드물다.",
     ],
     "ja": [
         "[[ＪＲ]]で[[京都]]から[[大阪]]まで行った。",
@@ -114,8 +106,6 @@ SENTENCES = {
         "東日本は広い。",
         "昨日は[[東京]]で雪が降った。",
         "[[大阪]]へ行く電車に乗り遅れた。",
-        "[[京都]]の寺を訪ねたい。",
-        "[[東京]]と[[大阪]]の間に新幹線がある。",
     ],
     "zh": [
         "[[中國]]的[[長江]]很长。",
@@ -124,35 +114,24 @@ SENTENCES = {
         "发展中国家很多。",
         "昨天[[北京]]下了雪。",
         "他错过了去[[上海]]的火车。",
-        "[[北京]]和[[上海]]之间有高铁。",
-        "[[長江]]是[[中國]]最長的河。",
     ],
     "he": [
         "היא גרה ב[[פריז]] ונסעה ל[[לונדון]].",
         "הוא בא מ[[צרפת]] ו[[ליון]] יפה.",
         "ה[[פריז]] הישנה.",
         "אתמול ירד שלג ב[[פריז]].",
-        "היא נסעה מ[[לונדון]] ל[[ליון]].",
-        "הרכבת ש[[פריז]] חיכתה לה איחרה.",
-        "הוא גר ב[[צרפת]] שנים רבות.",
     ],
     "ar": [
         "زار [[مصر]] و[[فرنسا]] ثم عاد ل[[باريس]].",
         "ب[[القاهرة]] نيل.",
         "[[مصر]] بعيدة.",
         "يعيش ب[[باريس]] منذ سنوات.",
-        "[[فرنسا]] و[[مصر]] صديقتان.",
-        "وصل الوفد ل[[فرنسا]] مساء.",
-        "ف[[القاهرة]] مدينة كبيرة.",
     ],
     "fa": [
         "[[ايران]] بزرگ است.",
         "از [[تهران]] تا [[كرمان]] راه است.",
         "[[شیراز]] و [[شيراز]] یکی است.",
         "[[ايران]] و همسایگانش.",
-        "[[كرمان]] دور است.",
-        "[[تهران]]ی‌ها مهربانند.",
-        "سفر به [[شيراز]] کوتاه بود.",
     ],
     "ru": [
         "Он жил в [[Москве]] и писал о [[России]].",
@@ -160,9 +139,6 @@ SENTENCES = {
         "О [[Лондоне]] и [[Берлине]] говорят много. [[Тула]] стара.",
         "Волгарь и Берлинский поют. Росси строил дом.",
         "Вчера в [[Самаре]] шёл снег.",
-        "Он гордится [[Москвой]] и [[Россией]].",
-        "Между [[Москвой]] и [[Тулой]] ходит поезд.",
-        "Она любит [[Тулу]] и [[Волгу]].",
     ],
     "fi": [
         "Hän asuu [[Tampereella]] ja käy [[Helsingissä]].",
@@ -170,8 +146,6 @@ SENTENCES = {
         "Turkulainen nauraa. Suomalainen puhuu. Oululainen tuli.",
         "Eilen [[Helsingissä]] satoi lunta.",
         "Hän tuli [[Kuopiosta]] ja meni [[Lahteen]].",
-        "[[Helsingin]] ja [[Turun]] välillä kulkee juna.",
-        "Asun [[Oulussa]], en [[Lahdessa]].",
     ],
     "de": [
         "Die Parks [[Berlins]] sind groß.",
@@ -186,8 +160,6 @@ SENTENCES = {
         "[[İzmir]]'in denizi, [[Türkiye]]'nin dağları.",
         "Dün [[Ankara]]'da kar yağdı.",
         "[[İstanbul]]'un köprüleri eskidir.",
-        "[[Ankara]]'dan [[İzmir]]'e gittik.",
-        "[[Türkiye]]’de yaz uzundur.",
     ],
     "hi": [
         "वह [[दिल्ली]] में रहता है।",
@@ -198,9 +170,6 @@ SENTENCES = {
         "เขาไป[[เชียงใหม่]]และ[[ภูเก็ต]]",
         "[[กรุงเทพ]]ใหญ่มาก",
         "เมื่อวานฝนตกที่[[กรุงเทพ]]",
-        "เธอพลาดรถไฟไป[[เชียงใหม่]]",
-        "ทีม[[ไทย]]ชนะ",
-        "ระหว่าง[[กรุงเทพ]]กับ[[เชียงใหม่]]มีรถไฟ",
     ],
 }
 
@@ -219,27 +188,9 @@ def unmark(sentence: str) -> tuple[str, set[Span]]:
 
 
 @cache
-def _folder() -> tempfile.TemporaryDirectory:
-    return tempfile.TemporaryDirectory(prefix="stamo-languages-")
-
-
-@cache
 def wiki_kb(language: str) -> KnowledgeBase:
     """Build the wiki of a language."""
-    return build_wiki(Path(_folder().name), language, WIKIS[language])
-
-
-def build_wiki(
-    folder: Path, language: str, pages: Mapping[str, str], *, dimensions: int = 0
-) -> KnowledgeBase:
-    """Build a wiki in a language."""
-    path = write_dump(folder / f"{language}.xml", pages)
-    text = path.read_text(encoding="utf-8")
-    path.write_text(
-        text.replace("<mediawiki>", f'<mediawiki xml:lang="{language}">'), encoding="utf-8"
-    )
-    settings = BuildSettings(dimensions=dimensions, held_out=0.0, workers=1)
-    return KnowledgeBase.open(build_knowledge_base(path, folder / language, settings).path)
+    return build_wiki(folder("languages"), language, WIKIS[language])
 
 
 def found_spans(language: str, text: str) -> dict[Span, str]:

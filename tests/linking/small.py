@@ -1,9 +1,9 @@
 """Small knowledge bases made by the real build, shared by the tests of linking."""
 
 import tempfile
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from stamo.models.deeped import DeepED
 from stamo.models.store import TrainedModel
 from stamo.models.yamada import Yamada
 from stamo_lab.world import WorldSettings, generate_world
+from tests.build.dumps import write_dump
 
 PAGES = {
     "Java": "'''Java''' is an island of [[Indonesia]] with many volcanoes and rice fields.",
@@ -38,46 +39,50 @@ PAGES = {
 }
 
 
-def write_dump(path: Path, pages: dict[str, str]) -> Path:
-    body = "".join(
-        f"<page><title>{escape(title)}</title><ns>0</ns><id>{i}</id><revision><id>{i}</id>"
-        f"<text>{escape(text)}</text></revision></page>\n"
-        for i, (title, text) in enumerate(pages.items(), start=1)
-    )
-    path.write_text(f"<mediawiki>\n{body}</mediawiki>\n", encoding="utf-8")
+@cache
+def _kept() -> tempfile.TemporaryDirectory:
+    return tempfile.TemporaryDirectory(prefix="stamo-tests-")
+
+
+def folder(name: str) -> Path:
+    """A folder that is there as long as the tests run."""
+    path = Path(_kept().name) / name
+    path.mkdir(exist_ok=True)
     return path
 
 
-@cache
-def _folder() -> tempfile.TemporaryDirectory:
-    return tempfile.TemporaryDirectory(prefix="stamo-tests-")
+def build_wiki(
+    folder: Path, language: str, pages: Mapping[str, str], *, dimensions: int = 0
+) -> KnowledgeBase:
+    """Build a wiki in a language."""
+    path = write_dump(folder / f"{language}.xml", pages.items())
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace('xml:lang="en"', f'xml:lang="{language}"'), encoding="utf-8")
+    settings = BuildSettings(dimensions=dimensions, held_out=0.0, workers=1)
+    return KnowledgeBase.open(build_knowledge_base(path, folder / language, settings).path)
 
 
 @cache
 def small_kb() -> KnowledgeBase:
     """Twelve articles: Java is an island more often than a language."""
-    folder = Path(_folder().name)
-    dump_path = write_dump(folder / "small.xml", PAGES)
-    settings = BuildSettings(dimensions=8, held_out=0.0)
-    return KnowledgeBase.open(build_knowledge_base(dump_path, folder / "small", settings).path)
+    return build_wiki(folder("small"), "en", PAGES, dimensions=8)
 
 
 @cache
 def world_kb() -> KnowledgeBase:
     """An invented world with held-out articles."""
-    folder = Path(_folder().name)
     sizes = WorldSettings(
         n_articles=300, n_emerging=1, documents_per_entity=10, background_documents=20
     )
-    world = generate_world(sizes, folder / "world")
+    world = generate_world(sizes, folder("world"))
     settings = BuildSettings(dimensions=20, held_out=0.3)
-    path = build_knowledge_base(world.paths.dump_path, folder / "world-kb", settings).path
+    path = build_knowledge_base(world.paths.dump_path, folder("world") / "kb", settings).path
     return KnowledgeBase.open(path)
 
 
 def world_texts() -> Path:
     world_kb()
-    return Path(_folder().name) / "world" / "pile.jsonl"
+    return folder("world") / "pile.jsonl"
 
 
 def untrained(kb: KnowledgeBase, kind: type = DeepED, **report) -> TrainedModel:
@@ -95,4 +100,4 @@ def untrained(kb: KnowledgeBase, kind: type = DeepED, **report) -> TrainedModel:
     return TrainedModel(model.with_phi(phi), kb.dimensions, kb.fingerprint, report=report)
 
 
-__all__ = ["DeepED", "Yamada", "small_kb", "untrained", "world_kb", "world_texts", "write_dump"]
+__all__ = ["DeepED", "Yamada", "small_kb", "untrained", "world_kb", "world_texts"]

@@ -4,7 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-import torch
 
 from stamo.corpus.reading import Chunk, Unreadable
 from stamo.corpus.types import Document, Mention
@@ -36,19 +35,6 @@ def test_link_gives_spans_entities_and_confidence(linker):
     assert {java.entity, java.runner_up.entity} == {"Java", "Java (language)"}
     assert 0.0 <= java.runner_up.confidence <= java.confidence <= 1.0
     assert indonesia.runner_up is None
-
-
-def test_what_is_remembered_of_words_is_bounded(monkeypatch):
-    """Neither many words nor endless ones stay in memory; what they are is still found out."""
-    monkeypatch.setattr("stamo.linking.linker.MAX_CACHED_WORDS", 5)
-    linker = make_linker()
-    endless = "x" * 1000
-    linker.link(f"Java lies in {endless} Indonesia.")
-    assert 0 < len(linker.words) <= 5
-    assert endless not in linker.words
-    linker.link(" ".join(f"word{i}" for i in range(30)))
-    assert len(linker.words) == 5
-    assert linker.words["word29"] == linker.words[endless] == -1
 
 
 @pytest.mark.parametrize("text", ["", "   ", "... !!! ?", "\u200f\u200e", "\x00\x01\x02\x03"])
@@ -177,27 +163,6 @@ def test_records_need_no_values(explain):
         assert pickle.loads(pickle.dumps(linked)) == linked
 
 
-def test_linking_leaves_the_threads_of_torch_alone(monkeypatch):
-    """Scores are computed in one thread, whatever the user has set, and that setting stays."""
-    kb = small_kb()
-    linker, before, seen = Linker(kb, untrained(kb)), torch.get_num_threads(), []
-    model = linker.trained.model
-    psi = model.psi
-
-    def noted(batch):
-        seen.append(torch.get_num_threads())
-        return psi(batch)
-
-    monkeypatch.setattr(model, "psi", noted)
-    torch.set_num_threads(2)
-    try:
-        linker.link("Java and Sumatra")
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-    assert seen == [1]
-
-
 def test_workers_change_nothing():
     """Two processes give the records of one, in the same order, bad documents among them."""
     linker = make_linker(batch_size=3)
@@ -210,16 +175,6 @@ def test_workers_change_nothing():
     assert together == alone
     assert alone[5] == {"id": "bad", "error": "it is bad"}
     assert [r["id"] for r in alone[:5]] == list("01234")
-
-
-def fail(batch):
-    raise ValueError(f"cannot finish {batch[0].id}")
-
-
-def test_an_error_in_a_worker_is_raised():
-    """An exception in a worker reaches the caller."""
-    with pytest.raises(ValueError, match="cannot finish a"):
-        list(map_batches(fail, [Chunk(Document("a", "x"))], LinkerSettings(), 2))
 
 
 def test_batches_are_bounded_by_characters():

@@ -133,21 +133,6 @@ def test_one_bad_pack_fails_nobody_else(pack, texts, link, monkeypatch, caplog):
     assert [r.message for r in caplog.records] == ["The pack of 'Bad' fails and is left out"]
 
 
-def test_reasons_that_cannot_be_named_fail_no_text(pack, texts, link, monkeypatch, caplog):
-    """A pack that can be scored but not explained links as ever, without reasons."""
-
-    def fail(*args):
-        raise IndexError("a hole in the pack")
-
-    found = [d.mentions for d in link(pack, settings=EXPLAIN).link_documents(texts)]
-    assert any(m.reasons for mentions in found for m in mentions)
-    monkeypatch.setattr(packed_module, "find_reasons", fail)
-    without = [d.mentions for d in link(pack, settings=EXPLAIN).link_documents(texts)]
-    told = [[m._replace(reasons=()) for m in mentions] for mentions in found]
-    assert [list(mentions) for mentions in without] == told
-    assert len(caplog.records) == 1
-
-
 def test_packs_see_a_window_and_only_what_names_them(pack, link, monkeypatch):
     """A long text is scored in parts; a text without a name of the pack is not scored at all."""
     name, lengths, real = pack.entity.aliases[0], [], packed_module.score_pack

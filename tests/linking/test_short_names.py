@@ -1,20 +1,16 @@
 """Names that are not written as the knowledge base writes them."""
 
 from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
-import numpy as np
 import pytest
 
-from stamo.build.build import BuildSettings, build_knowledge_base
 from stamo.corpus.types import Document, Mention
 from stamo.features.mentions import surface_candidates
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detect import LinkerSettings
 from stamo.linking.linker import Linker
-from stamo.linking.names import NameFormFinder, in_documents, shortened, spelled_alike
-from tests.linking.small import untrained, write_dump
+from stamo.linking.names import name_forms, shortened, spelled_alike
+from tests.linking.small import build_wiki, folder, untrained
 
 PAGES = {
     "Katy Perry": "'''Katy Perry''' sings. [[Luke Perry]] acts. [[Kalamazoo Observatory]].",
@@ -29,16 +25,8 @@ PAGES = {
 
 
 @cache
-def _folder() -> TemporaryDirectory:
-    return TemporaryDirectory(prefix="stamo-tests-")
-
-
-@cache
 def names_kb() -> KnowledgeBase:
-    folder = Path(_folder().name)
-    dump_path = write_dump(folder / "names.xml", PAGES)
-    settings = BuildSettings(dimensions=8, held_out=0.0)
-    return KnowledgeBase.open(build_knowledge_base(dump_path, folder / "names", settings).path)
+    return build_wiki(folder("names"), "en", PAGES, dimensions=8)
 
 
 def given(text: str, *surfaces: str) -> Document:
@@ -124,27 +112,6 @@ def test_given_names_are_found_in_other_forms(surface: str, title: str):
     assert title in found
 
 
-def test_own_links_outweigh_other_forms():
-    found = NameFormFinder(names_kb()).of(["Cardiff"])
-    kb = names_kb()
-    weights = dict(zip(kb.aliases(found.aliases), found.weights.tolist(), strict=True))
-    assert weights["Cardiff"] > weights["Cardiff University"]
-
-
-def test_forms_are_the_same_when_they_are_remembered(monkeypatch: pytest.MonkeyPatch):
-    """Also where some were forgotten, and where a name was fixed the first time."""
-    names = ["Cardiff", "Perry", "cardiff", "Nobody", "Cardiff", "x" * 5000]
-    first = NameFormFinder(names_kb()).of(names)
-    for most in (2, 100):
-        monkeypatch.setattr("stamo.linking.names.MAX_REMEMBERED", most)
-        finder = NameFormFinder(names_kb())
-        finder.of(names, frozenset({"Cardiff"}))
-        for again in (finder.of(names), finder.of(names)):
-            assert again.names.tolist() == first.names.tolist()
-            assert again.aliases.tolist() == first.aliases.tolist()
-            assert again.weights.tolist() == first.weights.tolist()
-
-
 def test_names_of_packs_keep_their_own_candidates():
     """What a pack has learned against is what it is linked against."""
     document = given("Katy Perry came. Perry left.", "Katy Perry", "Perry")
@@ -179,7 +146,7 @@ def test_given_names_are_looked_for_in_other_spellings(written: str, name: str):
 def test_spellings_of_hostile_names_end():
     for name in ("", " ", "'s", "-" * 50, "S" * 2000, "the the the"):
         assert len(list(spelled_alike(name))) < 200
-    assert len(NameFormFinder(names_kb()).of(["", "'s", "\ud800", "x" * 5000]).names) == 0
+    assert not any(name_forms(names_kb(), name) for name in ("", "'s", "\ud800", "x" * 5000))
 
 
 def test_a_short_name_is_not_hidden_by_the_same_letters_in_another_case():
@@ -193,14 +160,3 @@ def test_a_short_name_is_not_hidden_by_the_same_letters_in_another_case():
     for batch in ([document, other], [other, document]):
         linked = dict(zip(map(id, batch), linker.link_documents(batch), strict=True))
         assert linked[id(document)].mentions == alone.mentions
-
-
-def test_pairs_are_those_of_one_document():
-    short, full = shortened(["Perry", "Katy Perry", "comet", "Red comet"])
-    assert (short.tolist(), full.tolist()) == ([0], [1])  # a small letter begins no short name
-    documents, surfaces = np.array([0, 0, 1], np.int32), np.array([0, 1, 0], np.int32)
-    assert [part.tolist() for part in in_documents(short, full, documents, surfaces)] == [
-        [0],
-        [0],
-        [1],
-    ]

@@ -26,7 +26,8 @@ from stamo.models.train import (
     train_linking_model,
 )
 from stamo_lab.keyphrase import Keyphrase
-from tests.linking.small import PAGES, small_kb, untrained, write_dump
+from tests.build.dumps import write_dump
+from tests.linking.small import PAGES, small_kb, untrained
 
 ARGS = TrainingArgs(n_pairs=600, n_epochs=2, batch_size=64)
 
@@ -202,7 +203,7 @@ def test_reliability_by_hand():
 @pytest.fixture(scope="module")
 def without_vectors(tmp_path_factory):
     folder = tmp_path_factory.mktemp("without")
-    dump_path = write_dump(folder / "small.xml", PAGES)
+    dump_path = write_dump(folder / "small.xml", PAGES.items())
     settings = BuildSettings(dimensions=0, held_out=0.0)
     return KnowledgeBase.open(build_knowledge_base(dump_path, folder / "kb", settings).path)
 

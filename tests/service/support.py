@@ -194,8 +194,8 @@ class ServerProcess:
 
     def __init__(self, root: Path) -> None:
         folder = built()[0]
-        command = [sys.executable, "-m", "stamo", "serve", folder / "kb"]
-        command += [folder / "model.safetensors", "--workspaces", root, "--port", "0"]
+        command = [sys.executable, "-m", "stamo", "serve", "--kb", folder / "kb", "--port", "0"]
+        command += ["--model", folder / "model.safetensors", "--workspaces", root]
         self.process = subprocess.Popen(
             [*map(str, command)], stdout=subprocess.PIPE, text=True, cwd=folder
         )

@@ -57,7 +57,8 @@ main.main()
 def start(tmp_path, *options):
     """Start `stamo serve` on the small knowledge base."""
     folder = built()[0]
-    command = [sys.executable, "-c", RUN, "serve", folder / "kb", folder / "model.safetensors"]
+    both = ["--kb", folder / "kb", "--model", folder / "model.safetensors"]
+    command = [sys.executable, "-c", RUN, "serve", *both]
     command += ["--port", "0", "--workspaces", tmp_path, *options]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen([*map(str, command)], **pipes, cwd=tmp_path)
@@ -99,14 +100,14 @@ def test_other_addresses_get_a_token(tmp_path):
         process.communicate(timeout=30)
 
 
-def test_a_token_that_was_given_stays_secret(capsys, monkeypatch):
+def test_a_token_that_was_given_stays_secret(capsys, monkeypatch, tmp_path):
     """Logs are read by many: only a token that was made up here is printed."""
     token = "correct-horse-battery"
     monkeypatch.setattr(uvicorn.Server, "run", lambda server, sockets: None)
     security = SecuritySettings("127.0.0.1", token, frozenset(), public_read=False)
     for show in (False, True):
         with cli_serve.listen("127.0.0.1", 0) as listener:
-            cli_serve.run(FastAPI(), listener, security, show_token=show)
+            cli_serve.run(FastAPI(), listener, security, tmp_path, show_token=show)
         printed = capsys.readouterr().out
         assert "the token" in printed
         assert (token in printed) is show

@@ -9,7 +9,6 @@ from stamo.system.files import (
     RESULT_DIR,
     DirectoryKind,
     check_writable,
-    explain_os_error,
     replaced_file,
     staged_directory,
     sweep,
@@ -17,15 +16,6 @@ from stamo.system.files import (
 )
 
 KIND = DirectoryKind("thing", lambda path: (path / "mark").is_file(), SuiteError)
-
-
-def test_a_file_is_replaced_at_once(tmp_path):
-    """The new content takes the place of the old one; no other file stays behind."""
-    path = tmp_path / ("é" * 100)
-    for data in (b"old", b"new"):
-        write_atomic(path, data)
-        assert path.read_bytes() == data
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_failed_write_changes_nothing(tmp_path):
@@ -113,10 +103,3 @@ def test_modes_follow_the_umask(tmp_path):
         os.umask(old)
     modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
     assert modes == {"replaced": 0o600, "new": 0o600, "folder": 0o700, "file": 0o600}
-
-
-def test_an_error_names_the_file_that_was_wanted(tmp_path):
-    """Not the one beside it that is written first."""
-    with pytest.raises(OSError, match="directory") as refused:
-        write_atomic(tmp_path / "no" / "labels.csv", b"x")
-    assert f"at {str(tmp_path / 'no' / 'labels.csv')!r}:" in explain_os_error(refused.value)

@@ -124,28 +124,3 @@ def test_the_outer_one_sets_and_restores(torch, monkeypatch):
     with pytest.raises(ValueError, match="inside"), one_thread():
         raise ValueError("inside")
     assert torch.get_num_threads() == 2
-
-
-def test_threads_that_overlap_leave_the_setting(torch):
-    """The one that leaves last sets back what the first one found."""
-    first_is_in, second_is_in, first_is_out = (threading.Event() for _ in range(3))
-
-    def second():
-        first_is_in.wait(5)
-        with one_thread():
-            second_is_in.set()
-            first_is_out.wait(5)
-
-    other = threading.Thread(target=second)
-    other.start()
-    with one_thread():
-        first_is_in.set()
-        second_is_in.wait(5)
-    first_is_out.set()
-    other.join()
-    assert torch.get_num_threads() == 2
-    found = []
-    last = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
-    last.start()
-    last.join()
-    assert found == [2]

@@ -9,7 +9,7 @@ import pytest
 
 from stamo.corpus.reading import read_files
 from stamo.corpus.types import EmergingEntity
-from stamo.errors import CorpusFormatError, WorkspaceError
+from stamo.errors import CorpusFormatError, MissingExtraError, WorkspaceError
 from stamo.workspace import collect as collecting
 from stamo.workspace.collect import COPY, LONGER_NAME, CollectSettings, collect
 from stamo.workspace.folder import Workspace
@@ -135,8 +135,8 @@ def test_a_killed_pass_goes_on_behind_whole_files(
     manifests = [space.documents.manifest for space in spaces]
     assert not any(manifest.complete for manifest in manifests)
     assert all(manifest.state["kb"] == str(small.kb_path) for manifest in manifests)
-    positions = [manifest.state.get("position") for manifest in manifests]
-    assert len({str(position) for position in positions}) == (2 if n_written else 1)
+    read = [len(manifest.state.get("files", [])) for manifest in manifests]
+    assert len(set(read)) == (2 if n_written else 1)
     assert (manifests[0].n_documents > 0) == (n_written > 0)
     assert "interrupted" in spaces[0].status().next_step
     # What the process was about to write lies around; it must not be read.
@@ -186,13 +186,12 @@ def test_copies_and_longer_names_are_left_out(small, kb, trained, tmp_path):
     assert (found.n_kept, found.skipped) == (0, {LONGER_NAME: 1})
 
 
-def test_sources_are_finished_before_others_begin(small, kb, trained, tmp_path):
-    """An interrupted collecting refuses other sources; a complete one takes more, once."""
+def test_a_source_is_what_it_holds(small, kb, trained, tmp_path):
+    """Interrupted ones are finished first; renamed ones are not read again, grown ones are."""
     alias = small.entity.aliases[0]
-    first = write_jsonl(tmp_path / "a.jsonl", [f"{alias} came on day {i}" for i in range(3)])
-    second = write_jsonl(
-        tmp_path / "b.jsonl", [f"Here {alias} is, {i} left of it" for i in range(2)]
-    )
+    texts = [f"{alias} came on day {i} and left." for i in range(3)]
+    first = write_jsonl(tmp_path / "a.jsonl", texts)
+    second = write_jsonl(tmp_path / "b.jsonl", [f"Here {alias} is, {i} left of it" for i in (1, 2)])
     space = make(tmp_path / "rey", small.entity)
 
     def interrupt(progress):
@@ -200,16 +199,58 @@ def test_sources_are_finished_before_others_begin(small, kb, trained, tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         collect([space], [first], kb, trained, on_progress=interrupt)
-    with pytest.raises(WorkspaceError, match="was interrupted"):
-        collect([space], [second], kb, trained)
-    collect([space], [first], kb, trained)
-    with pytest.raises(WorkspaceError, match="is collected"):
-        collect([space], [first], kb, trained)
-    collect([space], [second], kb, trained)
+    assert "interrupted" in space.status().next_step
     # The ids of both files are d0, d1, ...; all five documents are there under their own.
+    assert collect_one(space, [second], kb, trained).n_new == 5
     assert [d.id for d in space.documents] == ["d0", "d1", "d2", "d0~2", "d1~2"]
+    n_read = collect_one(space, [first, second], kb, trained).n_read
+    assert n_read == 5
+    renamed = first.rename(tmp_path / "c.jsonl")
+    assert collect_one(space, [renamed], kb, trained).n_read == 5
+    grown = write_jsonl(renamed, [*texts, f"{alias} came again, to everybody's surprise."])
+    found = collect_one(space, [grown], kb, trained)
+    assert (found.n_new, found.skipped) == (1, {COPY: 3})
+    write_jsonl(second, [f"{alias} is in a file of the same name and length"])
+    assert collect_one(space, [second], kb, trained).n_new == 1
     collect([space], [second], kb, trained, fresh=True)
-    assert [d.id for d in space.documents] == ["d0", "d1"]
+    assert [d.id for d in space.documents] == ["d0"]
+    assert len(list(space.documents.folder.glob("*.zst"))) == 1
+
+
+def test_how_a_file_is_read_belongs_to_it(small, kb, trained, tmp_path):
+    """A table is read again with another column, a text with another encoding."""
+    alias = small.entity.aliases[0]
+    (tmp_path / "t.csv").write_text(f"story,n\n{alias} was here,1\n")
+    (tmp_path / "t.txt").write_bytes(f"{alias} visits a caf\xe9".encode("latin-1"))
+    space = make(tmp_path / "rey", small.entity)
+    sources = [tmp_path / "t.csv", tmp_path / "t.txt"]
+    found = collect_one(space, sources, kb, trained)
+    assert found.skipped == {"no column that is called text": 1, "not valid UTF-8": 1}
+    settings = CollectSettings(text_column="story", encoding="latin-1")
+    assert collect([space], sources, kb, trained, settings)[0].n_new == 2
+    assert [d.text[-4:] for d in space.documents] == ["here", "caf\xe9"]
+
+
+def test_a_failed_collecting_leaves_all_as_it_was(small, kb, trained, tmp_path):
+    """Also what --fresh was to forget, and after some files were read to their end."""
+    alias = small.entity.aliases[0]
+    first = write_jsonl(tmp_path / "a.jsonl", [f"{alias} came on day {i}." for i in range(3)])
+    second = write_jsonl(tmp_path / "b.jsonl", [f"Here is {alias} on its own"])
+    old, new = make(tmp_path / "old", small.entity), make(tmp_path / "new", small.entity)
+    collect([old], [first], kb, trained)
+    before, documents = old.documents.manifest, list(old.documents)
+
+    def fail(files, **options):
+        yield from read_files(files, **options)
+        raise MissingExtraError("resiliparse", "web", "A web page")
+
+    for fresh in (False, True):
+        with pytest.raises(MissingExtraError):
+            collect([old, new], [second], kb, trained, fresh=fresh, read=fail)
+        assert (old.documents.manifest, list(old.documents)) == (before, documents)
+        assert "interrupted" not in new.status().next_step
+        assert list(new.documents.folder.iterdir()) == []
+    assert [one.n_new for one in collect([old, new], [second], kb, trained)] == [1, 1]
 
 
 def test_what_cannot_be_collected_changes_nothing(small, kb, trained, tmp_path):
@@ -235,8 +276,6 @@ def test_workspaces_that_wait_for_different_sources(small, kb, trained, crawl, a
     found = collect([old, fresh], [crawl], kb, trained)
     assert found[0].n_kept == found[1].n_kept + 1
     assert found[0].n_new == found[1].n_new == alone[0][1].n_kept
-    with pytest.raises(WorkspaceError, match="is collected for all 2 workspaces"):
-        collect([old, fresh], [crawl], kb, trained)
     before = old.documents.manifest
     again = collect([old, late], [crawl], kb, trained)
     assert again[0] == replace(found[0], n_new=0)

@@ -61,7 +61,7 @@ def test_a_new_entity_is_linked_beside_its_known_neighbours(language, tmp_path, 
     text = tmp_path / "text.txt"
     text.write_text(sentence.format(form), encoding="utf-8")
     pack = next((space / "packs").glob("*.stamo"))
-    run("link", kb, text, "--with", pack, "--format", "jsonl")
+    run("link", "--kb", kb, text, "--with", pack, "--format", "jsonl")
     mentions = json.loads(capsys.readouterr().out)["mentions"]
     found = {mention["surface"]: mention["entity"] for mention in mentions}
     assert found[form] == f"{name} (X)"

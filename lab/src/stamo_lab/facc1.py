@@ -114,26 +114,18 @@ def read_freebase_keys(
     return title_by_mid
 
 
-def _annotations(
-    segment: str, paths: Sequence[Path], on_skip: OnSkip
-) -> dict[str, list[Annotation]]:
-    """Return the annotations of the pages of one WARC file, by page; others are passed over."""
+def _annotations(paths: Sequence[str | Path], on_skip: OnSkip) -> dict[str, list[Annotation]]:
+    """Return the annotations by page."""
     found: dict[str, list[Annotation]] = defaultdict(list)
-    for path in paths:
+    for path in map(Path, paths):
         for number, line in _read_lines(path, on_skip):
-            if _segment_of(line.partition("\t")[0]) == segment:
-                try:
-                    annotation = parse_annotation(line)
-                except CorpusFormatError as error:
-                    on_skip(Skip(str(error), f"{path.name} line {number}"))
-                else:
-                    found[annotation.document].append(annotation)
+            try:
+                annotation = parse_annotation(line)
+            except CorpusFormatError as error:
+                on_skip(Skip(str(error), f"{path.name} line {number}"))
+            else:
+                found[annotation.document].append(annotation)
     return found
-
-
-def _segment_of(trec_id: str) -> str:
-    """Name the WARC file of a page: `clueweb12-0000tw-00-00007` is in `clueweb12-0000tw-00`."""
-    return trec_id.rpartition("-")[0]
 
 
 def _read_lines(path: Path, on_skip: OnSkip) -> Iterator[tuple[int, str]]:
@@ -161,16 +153,13 @@ def read_facc1(
 
     Args:
         warc_paths: ClueWeb12 files (`0000tw-00.warc.gz`), whose records carry a `WARC-TREC-ID`.
-        annotation_paths: FACC1 files that annotate these pages, divided in any way.
+        annotation_paths: FACC1 files that annotate these pages, divided in any way; held in memory.
         title_by_mid: See `read_freebase_keys`.
         on_skip: Called for every page and mention that is left out.
     """
-    paths, segment = [Path(path) for path in annotation_paths], ""
+    by_page = _annotations(annotation_paths, on_skip)
     for path in map(Path, warc_paths):
         for trec_id, block in _read_pages(path, on_skip):
-            if _segment_of(trec_id) != segment:  # only those of one WARC file are held in memory
-                segment = _segment_of(trec_id)
-                by_page = _annotations(segment, paths, on_skip)
             annotations = by_page.get(trec_id, [])
             if not annotations:
                 on_skip(Skip("page without annotations", trec_id))

@@ -71,13 +71,13 @@ def pile_path() -> Path:
 def levels() -> tuple[Suite, ...]:
     settings = [replace(SMALL, level=level) for level in ("easy", "mid", "hard")]
     documents = read_documents([pile_path()])
-    made = make_conflated(kb(), documents, root() / "conflated", settings, n_workers=1)
+    made = make_conflated(kb(), documents, root() / "conflated", settings)
     return tuple(made)
 
 
 @cache
 def natural() -> Suite:
-    return make_natural(kb(), root() / "natural", SMALL_NATURAL, n_workers=1)
+    return make_natural(kb(), root() / "natural", SMALL_NATURAL)
 
 
 @cache

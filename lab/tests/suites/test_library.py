@@ -1,14 +1,11 @@
 """Texts of a suite: whole words of the documents, without the group's names; and BERT on them."""
 
-from dataclasses import replace
-
-import numpy as np
 import pytest
 
 from lab.tests.suites import small
 from stamo.corpus.tokenizer import tokenize
 from stamo.errors import SuiteError
-from stamo_lab.bert import MENTION, BertArgs
+from stamo_lab.bert import BertArgs
 from stamo_lab.suites import training as training_module
 from stamo_lab.suites.cells import read_results
 from stamo_lab.suites.encode import load_problem
@@ -32,25 +29,6 @@ def texts():
     return Texts(small.easy_data())
 
 
-def test_contexts_are_the_text_around_each_mention(texts):
-    """The mention is replaced by its mark; what is left is text of its document."""
-    data = small.easy_data()
-    problem = data.suite.problems[0]
-    row = problem.rows["W"][:1]
-    (context,) = texts.contexts("W", row, frozenset())
-    before, after = context.split(MENTION)
-    number = int(data.corpora.web.flat.documents[row[0]])
-    whole = " ".join(texts.data.web_library.texts[number].as_py().split())
-    surface = data.corpora.web.flat.surface_table[data.corpora.web.flat.surfaces[row[0]]]
-    assert before.strip() in whole
-    assert after.strip() in whole
-    assert surface in whole
-    short = replace(texts, n_characters=30)
-    for side in short.contexts("W", row, frozenset())[0].split(MENTION):
-        assert len(side) <= 31
-        assert set(tokenize(side)[0]) <= set(tokenize(whole)[0])
-
-
 def test_nothing_names_the_group(texts):
     """Neither contexts nor descriptions contain words of the group's names."""
     data = small.easy_data()
@@ -65,18 +43,6 @@ def test_nothing_names_the_group(texts):
     found = {word for group in written for text in group for word in tokenize(text)[0]}
     assert not masked & found
     assert len(written[0]) == (labelled & loaded.learning.is_emerging).sum()
-
-
-def test_training_groups_describe_their_first_entity_by_other_mentions(texts):
-    """An example's own context is never part of a description."""
-    examples = list(texts.examples(np.random.default_rng(0)))
-    assert len(examples) > 20
-    assert {example.gold for example in examples} >= {0, 1}
-    for example in examples:
-        assert example.context not in example.descriptions[0]
-        assert example.gold < len(example.descriptions)
-    again = list(texts.examples(np.random.default_rng(0)))
-    assert again == examples
 
 
 def test_bert_runs_and_goes_on(tmp_path, monkeypatch):

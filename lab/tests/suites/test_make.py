@@ -7,20 +7,13 @@ import pytest
 
 from lab.tests.suites import small
 from stamo.build.build import BuildSettings, build_knowledge_base
-from stamo.corpus.reading import read_documents
-from stamo.corpus.tokenizer import tokenize
-from stamo.errors import ArtifactMismatchError, SettingsError, SuiteError
+from stamo.errors import ArtifactMismatchError, SuiteError
 from stamo.kb.base import KnowledgeBase
 from stamo_lab.suites.conflated import (
-    ConflatedSettings,
     is_entity_title,
     make_conflated,
     name_entities,
 )
-from stamo_lab.suites.corpora import (
-    write_corpora,
-)
-from stamo_lab.suites.natural import NaturalSettings
 from stamo_lab.suites.store import open_suite
 from tests.build.dumps import make_pages, write_dump
 
@@ -60,17 +53,6 @@ def test_sets_share_no_document_and_have_none_about_the_entity():
             assert small.kb().entity_ids([title])[0] != flat.entities[row]
 
 
-def test_two_processes_make_the_same_bytes(tmp_path):
-    """The number of workers changes nothing."""
-    documents = list(read_documents([small.pile_path()]))[:300]
-    for n in (1, 2):
-        (tmp_path / str(n)).mkdir()
-        write_corpora(tmp_path / str(n), small.kb(), documents, 0.05, n_workers=n)
-    for name in ("documents.npz", "articles.npz"):
-        with np.load(tmp_path / "1" / name) as one, np.load(tmp_path / "2" / name) as two:
-            assert all(np.array_equal(one[key], two[key]) for key in one.files)
-
-
 def test_changed_suite_and_foreign_knowledge_base_are_refused(tmp_path):
     """A suite opens as it was made, with the knowledge base it was made with."""
     for path in small.levels()[0].path.iterdir():
@@ -92,18 +74,8 @@ def test_a_suite_that_cannot_be_made_changes_nothing(tmp_path):
     with pytest.raises(SuiteError, match="exists already"):
         make_conflated(small.kb(), [], small.levels()[0].path, [small.SMALL])
     with pytest.raises(SuiteError, match="larger corpus"):
-        make_conflated(small.kb(), [], tmp_path / "none", [small.SMALL], n_workers=1)
+        make_conflated(small.kb(), [], tmp_path / "none", [small.SMALL])
     assert not list(tmp_path.iterdir())
-
-
-def test_bad_settings_are_refused():
-    """Settings outside their range raise at once."""
-    for wrong in ({"share": (0.0, 0.5)}, {"n_rivals": (0, 3)}, {"level": "odd"}):
-        with pytest.raises(SettingsError):
-            ConflatedSettings(**wrong)
-    for wrong in ({"ambiguity": (0.0, 0.5)}, {"frequency": (9, 3)}):
-        with pytest.raises(SettingsError):
-            NaturalSettings(**wrong)
 
 
 @pytest.mark.parametrize(
@@ -143,16 +115,3 @@ def test_common_nouns_are_no_entities(tmp_path):
     kb = KnowledgeBase.open(build_knowledge_base(dump, tmp_path / "kb", settings).path)
     found = name_entities(kb, np.array(kb.entity_ids(["Cuisine", "Rey"]), dtype=np.int64))
     assert found.tolist() == [False, True]
-
-
-def test_text_of_a_conflated_group_names_nobody():
-    """The shared name stands in the place of every mention, and no word of a name around it."""
-    data = small.easy_data()
-    problem = data.suite.problems[0]
-    masked = data.masked_in_text(problem)
-    for name in ("W", "test-web", "test-wiki"):
-        text = data.surroundings(problem, name)
-        assert len(text.texts) == len(problem.rows[name])
-        for whole, start, end in zip(text.texts, text.starts, text.ends, strict=True):
-            assert whole[start:end] == problem.aliases[0]
-            assert not set(tokenize(whole[:start] + whole[end:])[0]) & masked

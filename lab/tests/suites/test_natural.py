@@ -8,10 +8,8 @@ from typer.testing import CliRunner
 
 from lab.tests.suites import small
 from lab.tests.test_facc1 import FILLER, annotate, trec, write
-from stamo.errors import SuiteError
 from stamo_lab.cli.main import create_app
 from stamo_lab.suites.encode import SuiteData, load_problem
-from stamo_lab.suites.natural import NaturalSettings, make_natural
 from stamo_lab.suites.store import open_suite
 from tests.corpus import archives
 
@@ -80,14 +78,6 @@ def _counts(kb, surface):
     return found.ids, found.counts
 
 
-def test_impossible_criteria_are_an_error(tmp_path):
-    """The message says what to widen."""
-    with pytest.raises(SuiteError, match="widen"):
-        make_natural(
-            small.kb(), tmp_path / "none", NaturalSettings(frequency=(10**6, 10**7)), n_workers=1
-        )
-
-
 def test_command_reads_the_paper_s_own_formats(tmp_path):
     """ClueWeb12 WARC, FACC1 lines and Freebase keys become a suite by one command.
 
@@ -115,7 +105,7 @@ def test_command_reads_the_paper_s_own_formats(tmp_path):
     out = tmp_path / "suite"
     line = (
         f"suite make facc1 --kb {kb.path} --corpus {warc} --annotations {annotations} "
-        f"--freebase-keys {keys} --out {out} --frequency 5 100 --least-documents 10 --workers 1"
+        f"--freebase-keys {keys} --out {out} --frequency 5 100 --least-documents 10"
     )
     done = CliRunner().invoke(app, [*line.split(), "--json"])
     assert done.exit_code == 0, (done.output, done.exception)

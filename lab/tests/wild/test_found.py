@@ -47,12 +47,6 @@ def test_a_proposal_is_what_its_places_were_judged_to_be(proposals, place):
     assert found == JudgedEntity("Dawn (probe)", 3, place, name, kind)
 
 
-def test_entities_with_few_judged_mentions_are_left_out():
-    """Two mentions are too few to look for; labels of other names are nobody's."""
-    labels = [label("a", 0, True), label("b", 0, True), label("c", 0, True, "Dusk")]
-    assert find_judged([], [DAWN], labels) == []
-
-
 def test_the_command_counts_the_first_proposals(tmp_path):
     """A folder of proposals and the files of a suite give the table and the counts."""
     found = tmp_path / "found"

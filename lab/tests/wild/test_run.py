@@ -7,32 +7,23 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from stamo.errors import SettingsError
 from stamo.features.mentions import EMERGING, OTHER
-from stamo_lab.baselines import regression_probabilities
 from stamo_lab.cli.main import create_app
 from stamo_lab.suites.cells import read_results
 from stamo_lab.wild.load import (
     ADVISOR,
     DRAWN_ONCE,
     IN_HALF,
-    RANDOM,
     RANDOM_IN_HALF,
     WHOLE_HALF,
     draw_labels,
     load_wild,
-    sentence_window,
 )
 from stamo_lab.wild.report import (
-    agreement,
-    at_draws,
-    difference_of,
     measure_rows,
-    none_of_these,
-    trust,
     write_wild_report,
 )
-from stamo_lab.wild.run import WildSettings, expand_wild_methods, run_wild, wild_cells
+from stamo_lab.wild.run import WildSettings, expand_wild_methods, run_wild
 from stamo_lab.wild.suite import open_wild
 
 CHEAP = WildSettings(methods=("default", "estimation+correction", "estimation"), sizes=(0, 8))
@@ -44,19 +35,6 @@ def results(wild, world_kb, tmp_path_factory):
     out = tmp_path_factory.mktemp("results")
     run_wild(wild, world_kb, out, CHEAP, n_workers=1)
     return out
-
-
-@pytest.mark.parametrize("n", [0, 5, 20])
-def test_random_labels_have_both_kinds_and_are_not_tested(wild, world_kb, n):
-    """Same seed, same draw; another seed, another one."""
-    loaded = load_wild(wild, 0, world_kb)
-    draws = [draw_labels(loaded, n, seed, RANDOM) for seed in (0, 0, 1)]
-    first, again, other = draws
-    assert first.labelled.tolist() == again.labelled.tolist()
-    assert n == 0 or first.labelled.tolist() != other.labelled.tolist()
-    assert len(first.labelled) == n
-    assert sorted([*first.labelled, *first.test]) == list(range(len(loaded.gold)))
-    assert n == 0 or set(loaded.gold[first.labelled]) == {True, False}
 
 
 def test_advisor_and_lot_choose_in_the_same_half(wild, world_kb):
@@ -126,38 +104,6 @@ def test_measures_by_hand():
     assert metrics["stolen"] == pytest.approx(1 / 5)
 
 
-def test_trust_counts_links_by_their_probability():
-    """A mention that is not linked is in neither share."""
-    found = trust([row("a", [1, 0, 1, 0, 1], [1, 1, 1, 0, 0], [0.95, 0.95, 0.6, 0.6, 0.2])])
-    assert {n: found[n] for n in found if n != "ece"} == {
-        "n_sure": 2,
-        "sure": 0.5,
-        "n_likely": 1,
-        "likely": 1.0,
-    }
-
-
-def test_agreement_compares_what_was_told_with_the_test():
-    """Rates of all runs together."""
-    rows = [
-        row("a", [1, 1, 0, 0], [1, 0, 1, 0], [0.9] * 4) | {"left_out": (2, 2, 4)},
-        row("b", [1, 1], [0, 0], [0.1] * 2) | {"left_out": (9, 9, 9)},
-        row("c", [1, 0], [1, 0], [0.1] * 2),
-    ]
-    found = agreement(rows)
-    assert found == {"precision": (1.0, 0.5), "recall": (pytest.approx(11 / 13), 0.25)}
-    assert agreement(rows[2:]) == {}
-
-
-def test_none_of_these_is_measured_where_the_entity_is_not_meant():
-    """Mentions of the entity and those linked to it do not count."""
-    told = row("a", [1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0.4] * 5)
-    told |= {"is_none": [0, 1, 1, 0, 1], "none": [1, 0, 1, 1, 1]}
-    found = none_of_these([told, row("b", [0], [0], [0.1])])
-    assert found == (3, pytest.approx(2 / 3), pytest.approx(2 / 3))
-    assert none_of_these([row("b", [0], [0], [0.1])]) is None
-
-
 def test_senses_name_known_candidates_or_nothing(wild, world_kb):
     """A mention of a known namesake is labelled with it, any other one with none of these."""
     loaded = load_wild(wild, 0, world_kb)
@@ -193,22 +139,6 @@ def test_checked_runs_tell_what_left_out_labels_say(wild, world_kb, tmp_path):
     assert "What left-out labels tell, 8 labels, random" in titles
 
 
-def test_difference_pairs_entities_and_draws():
-    """A draw that only one method has is left out; equal methods differ by nothing."""
-    one = [row("a", [1, 0], [1, 0], [0.9, 0.1]), row("a", [1, 0], [0, 1], [0.1, 0.9], seed=1)]
-    gaps = difference_of(one, one[:1], n_samples=20)
-    assert all(gap.value == 0 for gap in gaps.values())
-    assert difference_of(one, []) == {}
-
-
-def test_results_without_labels_stand_on_the_same_test_mentions():
-    """They are cut to what each draw tests."""
-    free = [row("a", [1, 0, 1], [1, 0, 0], [0.9, 0.1, 0.4], n_labels=0)]
-    draws = [{"problem": "a", "seed": 4, "test": [2, 1]}]
-    (cut,) = at_draws(free, draws)
-    assert (cut["seed"], cut["gold"], cut["linked"]) == (4, [1, 0], [0, 0])
-
-
 def test_report_shows_every_method_and_gain(results):
     """Markdown and JSON are written; failed runs are told."""
     tables = write_wild_report(results)
@@ -224,34 +154,6 @@ def test_report_shows_every_method_and_gain(results):
     assert "8 labels" in text
     values = json.loads((results / "report.json").read_text())
     assert values["summaries"]["8 labels, random"]["default"]["macro F1"]["value"] > 0.6
-
-
-def test_window_is_the_sentence_with_one_on_each_side():
-    """Long lines without full stops are cut."""
-    text = "One here. Two there. Rey won. Four ran. Five hid."
-    at = text.index("Rey")
-    assert sentence_window(text, at, at + 3) == "Two there. Rey won. Four ran."
-    assert sentence_window(text, at, at + 3, 0) == "Rey won."
-    long = "x " * 5000 + "Rey" + " y" * 5000
-    at = long.index("Rey")
-    assert 1000 < len(sentence_window(long, at, at + 3)) < 1700
-
-
-def test_settings_are_checked():
-    """Names and numbers, before anything runs."""
-    for wrong in ({"methods": ("guess",)}, {"n_draws": 0}, {"labels_by": ("dice",)}):
-        with pytest.raises(SettingsError):
-            WildSettings(**wrong)
-    assert {"default", "minilm", "description"} <= set(expand_wild_methods(["all"]))
-    assert expand_wild_methods(["paper", "paper"]) == ("paper",)
-
-
-def test_methods_without_labels_run_once():
-    """No draw changes what `description` says, and a regression needs labels."""
-    cells = wild_cells(WildSettings(methods=("description", "minilm"), sizes=(0, 5), n_draws=3))
-    assert [c.method for c in cells] == ["description", "minilm", "minilm", "minilm"]
-    cells = wild_cells(WildSettings(methods=("description",), labels_by=(ADVISOR,)))
-    assert cells == []
 
 
 def test_commands_make_run_and_report(world, world_kb, world_model, wild_files, tmp_path):
@@ -289,16 +191,3 @@ def test_encodings_are_kept_beside_the_suite(wild, world_kb, tmp_path):
     default, _, about = read_results(tmp_path / "bare")
     assert default["probability"] != rows[0][0]["probability"]
     assert "--encoder" in about["error"]
-
-
-def test_regression_learns_from_labelled_vectors():
-    """With one kind of label it says so for all."""
-    pytest.importorskip("sklearn")
-    rng = np.random.default_rng(0)
-    positive = np.arange(60) % 2 == 0
-    vectors = rng.normal(size=(60, 8)).astype(np.float32)
-    vectors[positive] += 2
-    labelled = np.arange(60) < 20
-    p = regression_probabilities(vectors, labelled, positive)
-    assert ((p > 0.5) == positive).mean() > 0.9
-    assert regression_probabilities(vectors, labelled & ~positive, positive).max() == 0

@@ -3,14 +3,11 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-import numpy as np
 import pytest
 
 from stamo.errors import ArtifactMismatchError, CorpusFormatError, SuiteError
-from stamo.features.mentions import EMERGING, UNKNOWN
 from stamo.workspace.collect import collect
 from stamo.workspace.folder import Workspace
-from stamo_lab.wild.load import load_wild
 from stamo_lab.wild.suite import (
     make_wild,
     open_wild,
@@ -43,20 +40,6 @@ def test_judged_mentions_are_found_in_the_pile(wild, wild_files):
             assert mention.surface in problem.aliases
             key = (problem.aliases[0], judged.document, mention.start)
             assert expected[key] is judged.is_entity
-
-
-def test_label_holds_for_every_mention_of_its_name_in_the_document(wild, world_kb):
-    """What is labelled is whole votes, and everything else is not."""
-    loaded = load_wild(wild, 0, world_kb)
-    chosen = np.arange(6)
-    encoded = loaded.label(chosen)
-    _, vote, _ = loaded.pile.votes
-    assert set(vote[encoded.labelled]) == set(vote[loaded.rows[chosen]])
-    gold = encoded.mentions.gold
-    assert (gold[~encoded.labelled] == UNKNOWN).all()
-    assert (gold[loaded.rows[chosen]] == loaded.senses[chosen]).all()
-    meant = gold[loaded.rows[chosen]] == EMERGING
-    assert meant.tolist() == loaded.gold[chosen].tolist()
 
 
 def test_same_files_make_the_same_bytes(wild, world, world_kb, world_model, wild_files, tmp_path):

@@ -74,9 +74,10 @@ def demo(
         dump = World.open(invented).paths.dump_path
         build = ("build", dump, kb, "--held-out", "0.3", "--overwrite")
         _chapter("2. A knowledge base from its dump", *build)
-        train = ("train", kb, "--out", model, "--pairs", N_PAIRS, "--epochs", N_EPOCHS)
+        train = ("train", "--kb", kb, "--out", model, "--pairs", N_PAIRS, "--epochs", N_EPOCHS)
         _chapter("3. A linking model", *train)
-        discover = ("discover", kb, model, "--from", pile, "--out", found)
+        both = ("--kb", kb, "--model", model)
+        discover = ("discover", *both, "--from", pile, "--out", found)
         _chapter("4. What the later documents speak of that it does not know", *discover)
         proposal, entity = _choose(found, World.open(invented))
         accept = ("found", "accept", found, proposal, space, "--name", entity, "--who", "demo")
@@ -85,7 +86,7 @@ def demo(
         _label(Workspace.open(space), World.open(invented), *open_both(kb, model))
         _chapter("7. Learning from the labels and the pile", "learn", space)
         pack = Workspace.open(space).pack_path
-        _title("8. Linking before and after", "link", kb, model, "--with", pack, "TEXT")
+        _title("8. Linking before and after", "link", *both, "--with", pack, "TEXT")
         linked = _compare(Workspace.open(space), World.open(invented), *open_both(kb, model))
         _chapter("9. The report", "report", space)
         seconds = round(time.perf_counter() - began, 1)

@@ -13,11 +13,11 @@ from rich.table import Table
 from rich.text import Text
 from typer import Argument, Option
 
-from stamo.cli import AsJson, KbPath, ModelPath, Sources, Who, open_both
+from stamo.cli import AsJson, EncodingOption, KbPath, ModelPath, Sources, Who, open_both
 from stamo.cli.output import Console, bare_table, command_group, named_values, progress_view, warn
 from stamo.cli.output import show as show_result
 from stamo.cli.workspaces import collect_view, collected_table, user_name
-from stamo.corpus.reading import list_files
+from stamo.corpus.reading import list_files, read_text_file
 from stamo.corpus.types import EmergingEntity
 from stamo.discovery.proposals import KINDS, FoundFolder, Proposal, ProposalKind
 from stamo.errors import SettingsError
@@ -51,6 +51,7 @@ def discover(
     ignore: list[str] = Option([], help="A name never to propose, or @FILE; repeat it."),
     types: Types = [],  # noqa: B006
     most: int = Option(1000, min=1, help="Proposals at most."),
+    encoding: EncodingOption = "",
     encoder: bool = Option(False, "--encoder", help="Compare by the sentence encoder, too."),
     workers: int = Option(1, min=1, help="Processes."),
     as_json: AsJson = False,
@@ -65,7 +66,7 @@ def discover(
         raise SettingsError(f"{since!r} is no date; give one such as 2024-05-31.") from error
     settings = ProposeSettings(
         least_documents=documents,
-        ignored=_names(ignore),
+        ignored=_names(ignore, encoding),
         types=frozenset(types),
         max_proposals=most,
         kinds=kinds_of(kind),
@@ -84,11 +85,13 @@ def discover(
             settings=settings,
             since=day,
             n_workers=workers,
+            encoding=encoding,
             encoder=load_encoder() if encoder else None,
             on_seen=on_seen,
         )
     places = [name if name == "-" else str(Path(name).resolve()) for name in source]
-    origin = {"sources": places, "kb": str(kb.resolve()), "model": str(model.resolve())}
+    origin = {"sources": places, "kb": str(kb.resolve())}
+    origin["model"] = "" if model is None else str(model.resolve())
     n_open, n = folder.save(found, origin), len(found.proposals)
     before = f", {n - n_open} of {n} were decided before" if n_open < n else ""
     said = (
@@ -101,13 +104,11 @@ def discover(
     show_result(listed, [proposals_table(listed)], as_json=as_json)
 
 
-def _names(given: list[str]) -> frozenset[str]:
+def _names(given: list[str], encoding: str) -> frozenset[str]:
     names: list[str] = []
     for name in given:
-        try:
-            names += Path(name[1:]).read_text("utf-8").splitlines() if name[:1] == "@" else [name]
-        except ValueError as error:
-            raise SettingsError(f"{name[1:]!r} is no file of names in UTF-8 ({error}).") from error
+        is_file = name[:1] == "@"
+        names += read_text_file(Path(name[1:]), encoding).splitlines() if is_file else [name]
     return frozenset(name.strip() for name in names if name.strip())
 
 
@@ -173,7 +174,7 @@ def accept(
 
     folder = FoundFolder(found)
     chosen = folder.get(proposal)
-    kb, trained = open_both(folder.origin["kb"], folder.origin["model"])
+    kb, trained = open_both(folder.origin["kb"], folder.origin["model"] or None)
     with collect_view(f"Collecting {chosen.name}") as on_progress:
         done = run(
             folder,
@@ -225,13 +226,14 @@ def kinds_of(text: str) -> tuple[ProposalKind, ...]:
 
 
 def proposals_table(proposals: Sequence[Proposal]) -> Table:
-    """Show proposals, one a line."""
+    """Show proposals, what is said of each below its name."""
     rows = []
     for number, p in enumerate(proposals, 1):
-        said = (p.about or ", ".join(p.words[:5]))[:80]
+        about = (p.about or ", ".join(p.words[:5]))[:80]
+        said = Text(p.name, no_wrap=True, overflow="ellipsis").append(f"\n{about}", "dim")
         counts = (p.n_documents, p.since[:10], f"{p.newness:.2f}")
-        rows.append((number, p.id, p.kind, p.name, *counts, said))
-    headings = (">", "id", "kind", "name", ">documents", "since", ">new", "about")
+        rows.append((number, p.id, p.kind, said, *counts))
+    headings = (">", "id", "kind", "name", ">documents", "since", ">new")
     return bare_table(*headings, rows=rows)
 
 

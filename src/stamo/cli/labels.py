@@ -12,13 +12,15 @@ from urllib.parse import urlencode
 import typer
 from typer import Argument, Option
 
-from stamo.cli import AsJson, KbOption, ModelOption, SpacePath, Who
-from stamo.cli.output import Console, bare_table, command_group, show
+from stamo.cli import AsJson, EncodingOption, KbOption, ModelOption, SpacePath, Who, open_for
+from stamo.cli.output import Console, bare_table, command_group, show, warn
+from stamo.cli.serve import listen, run, running_at
 from stamo.cli.workspaces import user_name
-from stamo.errors import CorpusFormatError, WorkspaceError, need
+from stamo.corpus.reading import read_text_file
+from stamo.errors import CorpusFormatError, need
 from stamo.system.files import write_atomic
-from stamo.workspace.folder import Workspace, open_artifacts
-from stamo.workspace.label_files import export_labels, import_labels
+from stamo.workspace.folder import Workspace
+from stamo.workspace.label_files import UnknownMentionError, export_labels, import_labels
 from stamo.workspace.labels import compare_labellers, describe_choice
 from stamo.workspace.wording import count_of
 
@@ -43,8 +45,17 @@ def label(
 ) -> None:
     """Label candidate mentions, those first that teach most."""
     opened = Workspace.open(workspace)
+    folder = opened.path.resolve()
+    asked = urlencode({"workspace": folder.name} | ({"who": who} if who else {}))
+    running = None if terminal else running_at(folder.parent)
+    if running is not None:
+        address = f"{running}/label?{asked}"
+        show(None, [f"A service runs for this folder: label at {address}"], as_json=False)
+        if browser:
+            webbrowser.open(address)
+        return
     with Console(stderr=True).status("Opening the knowledge base and the model"):
-        artifacts = open_artifacts([opened], kb, model)
+        artifacts = open_for([opened], kb, model)
     if terminal:
         from stamo.workspace.terminal import label_in_terminal
 
@@ -55,22 +66,20 @@ def label(
         show(None, [opened.status().next_step], as_json=False)
         return
     need("fastapi", "torch,serve", "The labelling page")
-    from stamo.cli.serve import listen, run
     from stamo.service.app import create_app
     from stamo.service.security import SecuritySettings
 
-    folder, security = opened.path.resolve(), SecuritySettings(HOST)
+    security = SecuritySettings(HOST)
     app = create_app(
         artifacts.kb, artifacts.trained, opened.packs_dir, folder.parent, security=security
     )
     listener = listen(HOST, port)
-    asked = {"workspace": folder.name} | ({"who": who} if who else {})
-    address = f"http://{HOST}:{listener.getsockname()[1]}/label?{urlencode(asked)}"
+    address = f"http://{HOST}:{listener.getsockname()[1]}/label?{asked}"
     show(None, [f"Label at {address}"], as_json=False)
     if browser:
         # The listener takes connections already; the page waits until the service answers.
         threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
-    run(app, listener, security)
+    run(app, listener, security, folder.parent)
 
 
 def export(
@@ -101,26 +110,36 @@ def import_(
     file: File,
     form: Form | None = Option(None, "--as", help="What it is; told by its beginning."),
     who: str = Option("import", help="Who labelled, where the file does not say."),
+    skip_unknown: bool = Option(
+        False, "--skip-unknown", help="Leave out labels of mentions that are not collected."
+    ),
+    encoding: EncodingOption = "",
     as_json: AsJson = False,
 ) -> None:
     """Add the labels of a file to a workspace; a file that does not fit adds nothing."""
-    opened = Workspace.open(workspace)
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        reason = f"{file} cannot be read ({error.strerror}); give a file of labels."
-        raise WorkspaceError(reason) from error
-    except UnicodeDecodeError as error:
-        raise WorkspaceError(f"{file} cannot be read as text; save it as UTF-8.") from error
+    opened, left_out = Workspace.open(workspace), list[str]()
+    text = read_text_file(file, encoding)
     try:
         with opened.open_labels() as store:
-            now, kind = datetime.now(UTC), form or ""
-            n = import_labels(store, text, opened.documents, labeller=who, at=now, form=kind)
+            n = import_labels(
+                store,
+                text,
+                opened.documents,
+                labeller=who,
+                at=datetime.now(UTC),
+                form=form or "",
+                on_unknown=left_out.append if skip_unknown else None,
+            )
+    except UnknownMentionError as error:
+        said = f"{file}: {str(error).rstrip('.')}. Nothing was added; --skip-unknown adds the rest."
+        raise CorpusFormatError(said) from error
     except CorpusFormatError as error:
-        said = str(error).rstrip(".")
-        raise CorpusFormatError(f"{file}: {said}. Nothing was added.") from error
-    record = {"file": file, "workspace": workspace, "added": n}
+        said = f"{file}: {str(error).rstrip('.')}. Nothing was added; correct it and import again."
+        raise CorpusFormatError(said) from error
+    record = {"file": file, "workspace": workspace, "added": n, "left_out": left_out}
     show(record, [f"Added {count_of(n, 'label event')} from {file}."], as_json=as_json)
+    if left_out:
+        warn(f"{count_of(len(left_out), 'label')} left out, the first: {left_out[0]}")
 
 
 def agreement(workspace: SpacePath, as_json: AsJson = False) -> None:

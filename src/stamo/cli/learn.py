@@ -17,13 +17,22 @@ from rich.table import Table
 from rich.text import Text
 from typer import Option
 
-from stamo.cli import AsJson, Folders, KbOption, ModelOption, Sources, TextColumnOption
+from stamo.cli import (
+    AsJson,
+    EncodingOption,
+    Folders,
+    KbOption,
+    ModelOption,
+    Sources,
+    TextColumnOption,
+    open_for,
+)
 from stamo.cli.output import Console, bare_table, progress_view, show, warn
 from stamo.cli.workspaces import NOTHING_KEPT, collect_all, collected_view, open_all
 from stamo.errors import SettingsError, StamoError, need
 from stamo.system.files import check_writable
 from stamo.workspace.collect import CollectSettings
-from stamo.workspace.folder import Artifacts, Workspace, open_artifacts, verify_unchanged
+from stamo.workspace.folder import Artifacts, Workspace, verify_unchanged
 from stamo.workspace.verdict import Verdict
 from stamo.workspace.wording import count_of, printable
 
@@ -76,22 +85,25 @@ def learn(
     ),
     kb: KbOption = None,
     model: ModelOption = None,
+    verbose: bool = Option(False, "--verbose", help="Show each slot of learning."),
     as_json: AsJson = False,
 ) -> None:
     """Learn entities from their labels and their piles; write their packs, say if they are fit.
 
     In Python: `stamo.learn_pack(workspace, kb, model)`.
     """
-    from stamo.workspace.learn import LearnSettings
+    with Console(stderr=True).status("Opening the knowledge base and the model"):
+        from stamo.workspace.learn import LearnSettings
 
-    spaces = open_all(workspaces)
-    artifacts = open_artifacts(spaces, kb, model)
+        spaces = open_all(workspaces)
+        artifacts = open_for(spaces, kb, model)
     chosen = None if encoder == "none" else encoder
     settings = LearnSettings(method, slots, folds, chosen, decision)
     learned = for_each(spaces, partial(_learn, artifacts=artifacts, settings=settings))
     fingerprints = verify_unchanged(spaces, artifacts)
     records = []
     for space, outcome in learned:
+        status = space.status()
         used = next(r for r in reversed(outcome.records) if r.number <= outcome.used_slot)
         rates = ("precision", "recall", "f1")  # of left-out labels
         records.append(
@@ -101,7 +113,8 @@ def learn(
                 "id": space.entity.external_id or None,
                 "pack": outcome.path,
                 "fingerprint": outcome.pack.fingerprint,
-                "labels": space.status().labels.n_labelled,
+                "labels": status.labels.n_labelled,
+                "documents": status.n_documents,
                 "slot": outcome.used_slot,
                 "share": used.share,
                 **{name: getattr(used.left_out, name, None) for name in rates},
@@ -112,7 +125,8 @@ def learn(
                 "verdict": outcome.verdict,
             }
         )
-    show(records, _learned_view(learned, records, fingerprints), as_json=as_json)
+    view = _learned_view(learned, records, fingerprints, verbose=verbose)
+    show(records, view, as_json=as_json)
     if len(learned) < len(spaces):
         raise typer.Exit(1)
     if strict:
@@ -141,15 +155,18 @@ def update(
     model: ModelOption = None,
     folds: int | None = Option(None, help="Parts for cross-validation; as before if not."),
     text_column: TextColumnOption = "",
+    encoding: EncodingOption = "",
     as_json: AsJson = False,
 ) -> None:
     """Add new documents to piles, learn again, and say what the packs decide otherwise."""
     need("torch", "torch", "Learning")  # told before anything is collected
     spaces = open_all(workspaces)
-    artifacts = open_artifacts(spaces, kb, model)
-    collected = collect_all(spaces, source, artifacts, CollectSettings(text_column=text_column))
-    n_new = {s.path: one.n_new for s, one in zip(spaces, collected, strict=True) if one.n_new}
-    changed = [space for space in spaces if space.path in n_new]
+    artifacts = open_for(spaces, kb, model)
+    settings = CollectSettings(text_column=text_column, encoding=encoding)
+    collected = collect_all(spaces, source, artifacts, settings)
+    n_new = {space.path: one.n_new for space, one in zip(spaces, collected, strict=True)}
+    # Documents of an update that was interrupted before it learned are learned from now.
+    changed = [s for s in spaces if n_new[s.path] or s.status().outdated == "documents"]
     done = for_each(changed, partial(_learn_again, artifacts=artifacts, n_folds=folds))
     records, view = [], list[RenderableType]([collected_view(spaces, collected)])
     for space, (version, change, verdict) in done:
@@ -220,7 +237,7 @@ def report(
         if len(spaces) > 1:
             raise SettingsError("--out names one file; write one report at a time with it.")
         check_writable(out)
-    artifacts = open_artifacts(spaces, kb, model)
+    artifacts = open_for(spaces, kb, model)
 
     def run(space: Workspace) -> Written:
         with Console(stderr=True).status(f"Writing the report on {escape(space.entity.id)}"):
@@ -255,7 +272,7 @@ def slots_table(records: Sequence[SlotRecord]) -> Table:
         moved.append(farthest)
     groups = list(dict.fromkeys(group for farthest in moved for group in farthest))
     headings = (">slot", ">share", ">flips", *(f">{group}" for group in groups), ">P", ">R", ">F1")
-    table = bare_table(*headings, padding=(0, 2, 0, 0))
+    table = bare_table(*headings)
     table.columns[-1].style = "bold"
     for record, farthest in list(zip(records, moved, strict=True))[-N_SLOTS_SHOWN:]:
         left_out = record.left_out
@@ -291,20 +308,32 @@ def _learned_view(
     learned: Sequence[tuple[Workspace, LearnedPack]],
     records: Sequence[Mapping[str, Any]],
     fingerprints: Mapping[str, str],
+    *,
+    verbose: bool,
 ) -> Iterator[RenderableType]:
-    """Show what was learned: one entity slot by slot, many as a table, then each verdict."""
+    """Show what was learned: one entity in sentences, many as a table, then each verdict."""
     if len(learned) == 1:
-        yield slots_table(learned[0][1].records)
+        (record,), ((_, outcome),) = records, learned
+        found = outcome.findings
+        said = f"{count_of(record['labels'], 'label')}, of which {found.n_emerging} mean it,"
+        pile = f"and {count_of(record['documents'], 'document')}" if outcome.used_slot else "alone"
+        yield Text(f"Learned {record['entity']} from {said} {pile}.")
+        right, there = (_of_ten(record[rate]) for rate in ("precision", "recall"))
+        if right and there:
+            yield Text(
+                f"Of ten mentions that it takes, {right} are right; of ten that mean it, it finds "
+                f"{there} (each label judged without itself)."
+            )
     elif learned:
         rows = []
         for record, (_, outcome) in zip(records, learned, strict=True):
-            rates = [record[name] for name in ("precision", "recall", "f1")]
-            shown = ("" if rate is None else f"{rate:.2f}" for rate in rates)
-            first = (record["workspace"], record["entity"], record["labels"])
-            decision = outcome.verdict.decision.value
-            rows.append((*first, f"{record['share']:.0%}", *shown, decision))
-        headings = ("Workspace", "Entity", ">Labels", ">Share", ">P", ">R", ">F1", "Verdict")
-        yield bare_table(*headings, rows=rows, padding=(0, 2, 0, 0))
+            counts = (record["workspace"], record["entity"], record["documents"], record["labels"])
+            rates = (_of_ten(record[rate]) for rate in ("precision", "recall"))
+            rows.append((*counts, *rates, outcome.verdict.decision.value))
+        headings = (">Documents", ">Labels", ">Right/10", ">Found/10", "Verdict")
+        yield bare_table("Workspace", "Entity", *headings, rows=rows)
+    if verbose:
+        yield from (slots_table(outcome.records) for _, outcome in learned)
     for _, outcome in learned:
         if outcome.n_stale:
             n = outcome.n_stale
@@ -313,10 +342,12 @@ def _learned_view(
         if not outcome.pile_helped:
             text = "The unlabelled documents did not help: the pack holds what the labels alone"
             yield Text(f"{text} say.", style="yellow")
-        size = outcome.path.stat().st_size / 1000
-        slot = f"slot {outcome.used_slot}" if outcome.used_slot else "the labels alone"
-        yield Text(f"Wrote {outcome.path} ({size:.0f} kB, from {slot}).")
+        yield Text(f"Wrote {outcome.path} ({outcome.path.stat().st_size / 1000:.0f} kB).")
     kb, model = (fingerprints[name][:12] for name in ("kb", "model"))
     yield Text(f"Unchanged: knowledge base {kb}, model {model}.", style="dim")
     for space, outcome in learned:
         yield verdict_view(outcome.verdict, space.entity.id if len(learned) > 1 else "")
+
+
+def _of_ten(rate: float | None) -> str:
+    return "" if rate is None else f"{10 * rate:.0f}"

@@ -12,9 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from typer import Argument, Option
 
-from stamo.cli import AsJson, EngineOption, KbPath, MasterOption, TextColumnOption, open_both
-from stamo.corpus.reading import ReadChunk, read_chunks
+from stamo.cli import (
+    AsJson,
+    EncodingOption,
+    EngineOption,
+    KbPath,
+    MasterOption,
+    ModelPath,
+    TextColumnOption,
+    open_both,
+)
+from stamo.corpus.reading import CONVERT, ReadChunk, read_chunks
 from stamo.errors import SettingsError
+from stamo.kb.manifest import KB_FORMAT, MANIFEST_FILE
 from stamo.linking.detect import LinkerSettings, MentionChoice
 from stamo.linking.linker import Linker, map_batches, open_linker, pack_files
 from stamo.linking.output import write_links
@@ -31,15 +41,16 @@ NPasses = Annotated[int, Option("--passes", help="1 links by prior alone, 2 by t
 
 def link(
     kb: KbPath,
+    model: ModelPath,
     files: list[Path] = Argument(
         [],
-        metavar="[MODEL] [FILES]...",
-        help="A trained model (without one, prior and relatedness decide), then texts, JSON "
-        "lines, tables, web pages, feeds, or folders; - or none for stdin.",
+        metavar="[FILES]...",
+        help="Texts, JSON lines, tables, web pages, feeds, or folders; - or none for stdin.",
     ),
     packs: list[Path] = Option([], "--with", help="A pack or a folder of packs; repeat it."),
     jsonl: bool = Option(False, "--jsonl", help="Read stdin and all files as JSON lines."),
     text_column: TextColumnOption = "",
+    encoding: EncodingOption = "",
     threshold: float = Option(0.0, help="Leave mentions below this confidence unlinked (NIL)."),
     explain: bool = Option(False, "--explain", help="Say which words and scores decided."),
     all_candidates: bool = Option(False, "--all-candidates", help="Write all candidates."),
@@ -78,17 +89,19 @@ def link(
         link_probability=link_probability,
     )
     everything = all_candidates or explain
-    model = files.pop(0) if files and is_model(files[0]) else None
-    if model is None and files and str(files[0]) != "-" and not files[0].exists():
-        raise SettingsError(  # else a misspelled model would not be used, without a word
-            f"There is no file or folder {str(files[0])!r}; give the path of a model, or of "
-            "documents to link."
-        )
+    for file in files:  # a knowledge base or model among them is read as no text
+        manifest = file / MANIFEST_FILE
+        is_kb = manifest.is_file() and KB_FORMAT in manifest.read_text(errors="replace")
+        if is_kb or is_model(file):
+            what = "kb" if is_kb else "model"
+            raise SettingsError(f"{str(file)!r} is no text to link; name it with --{what}.")
     if engine == "spark":
         from stamo.integrations.spark.jobs import LinkJob
 
         if model is None:
-            raise SettingsError("Spark links with a model; give its file after the knowledge base.")
+            raise SettingsError("Spark links with a model; give its file with --model.")
+        if encoding:
+            raise SettingsError(f"Spark reads texts in UTF-8 only; {CONVERT}.")
         if out is None or not files:
             raise SettingsError(
                 "Spark reads FILES and writes a folder; name both, with --out FOLDER."
@@ -103,7 +116,9 @@ def link(
                 raise SettingsError(
                     f"--{name} goes with --engine spark; add that, or leave it out."
                 )
-        sources = read_chunks(files or ["-"], window, json_lines=jsonl, text_column=text_column)
+        sources = read_chunks(
+            files or ["-"], window, json_lines=jsonl, text_column=text_column, encoding=encoding
+        )
         linker = open_linker(kb, model, packs, settings)
         if output == "auto" or as_json:
             output = "text" if sys.stdout.isatty() and not as_json else "jsonl"
@@ -164,9 +179,7 @@ def _write_text(linker: Linker, sources: Iterator[ReadChunk], n_workers: int) ->
 
 def evaluate(
     kb: KbPath,
-    model: Path | None = Argument(
-        None, metavar="[MODEL]", help="Trained model; prior and relatedness if none."
-    ),
+    model: ModelPath,
     held_out: bool = Option(False, "--held-out", help="Measure on the KB's held-out articles."),
     folds: int = Option(0, help="Train anew in folds, to measure on all held-out articles."),
     zelda: list[Path] = Option([], help="Measure on a file in ZELDA's format; repeat it."),
@@ -174,6 +187,7 @@ def evaluate(
     threshold: float = Option(0.0, help="Leave mentions below this confidence unlinked."),
     link_probability: LeastLinkProbability = 0.1,
     passes: NPasses = 2,
+    encoding: EncodingOption = "",
     samples: int = Option(1000, help="Bootstrap samples for the intervals."),
     as_json: AsJson = False,
     markdown: bool = Option(False, "--markdown", help="Print Markdown tables."),
@@ -202,8 +216,8 @@ def evaluate(
         report = evaluate_held_out(base, trained, n_samples=samples)
     measure = partial(evaluate_gold, base, trained, settings=settings, n_samples=samples)
     gold = {
-        "zelda": measure(zelda, read=read_zelda) if zelda else [],
-        "nif": measure(nif, read=read_nif) if nif else [],
+        "zelda": measure(zelda, read=partial(read_zelda, encoding=encoding)) if zelda else [],
+        "nif": measure(nif, read=partial(read_nif, encoding=encoding)) if nif else [],
     }
     if figure is not None and report is not None:
         save_reliability(report.confidence, figure)

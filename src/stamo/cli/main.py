@@ -21,33 +21,39 @@ from stamo import __version__
 from stamo.errors import MissingExtraError, StamoError
 
 COMMANDS = {
-    "build": (
-        "build",
-        "Build a knowledge base from a dump, Markdown notes or a table of entities.",
-    ),
-    "train": ("build", "Train a linking model on the held-out articles of a knowledge base."),
-    "info": ("build", "Tell what a knowledge base holds and how ambiguous its names are."),
-    "show": ("build", "Show what a name may mean, and the names and neighbours of an entity."),
-    "world": ("demo", "Write an invented encyclopaedia, later documents, and the answers."),
-    "link": ("link", "Link the mentions of texts to entities; bad documents become error records."),
-    "evaluate": ("link", "Measure a model on held-out articles and documents with gold entities."),
-    "discover": ("discover", "Find entities that the knowledge base does not know."),
-    "new": ("workspaces", "Start the workspace of an emerging entity, or those of a table."),
-    "status": ("workspaces", "Say where workspaces stand and what comes next."),
-    "collect": ("workspaces", "Collect documents that mention the entities' names."),
-    "update": ("learn", "Add new documents to piles, learn again, and say what changed."),
-    "label": ("labels", "Label candidate mentions, those first that teach most."),
-    "learn": ("learn", "Learn entities from labels and piles; write packs, say if they are fit."),
-    "report": ("learn", "Write one HTML file for each entity about what was learned."),
-    "serve": ("serve", "Serve linking, packs, labelling and learning over HTTP, with pages."),
-    "demo": ("demo", "Run the whole story on an invented world: no download, about a minute."),
-    "found": ("discover", "Decide about discovered entities."),
-    "packs": ("packs", "Look after entity packs."),
-    "labels": ("labels", "Export, import and compare labels."),
+    "A knowledge base": {
+        "build": ("build", "Build one from a dump, Markdown notes or a table of entities."),
+        "train": ("build", "Train a linking model on its held-out articles."),
+        "info": ("build", "Tell what it holds and how ambiguous its names are."),
+        "show": ("build", "Show what a name may mean, and an entity's names and neighbours."),
+        "link": ("link", "Link the mentions of texts to entities."),
+        "evaluate": ("link", "Measure on held-out articles and on documents with answers."),
+    },
+    "One new entity": {
+        "new": ("workspaces", "Start its workspace, or those of a table."),
+        "collect": ("workspaces", "Collect documents that mention its names."),
+        "label": ("labels", "Label mentions, those first that teach most."),
+        "learn": ("learn", "Learn it from labels and documents; say if the pack is fit."),
+        "report": ("learn", "Write an HTML file about what was learned."),
+        "update": ("learn", "Add new documents, learn again, and say what changed."),
+        "labels": ("labels", "Export, import and compare labels."),
+        "history": ("packs", "Go back to an earlier pack."),
+    },
+    "Many new entities": {
+        "status": ("workspaces", "Say where workspaces stand and what comes next."),
+        "discover": ("discover", "Find those that the knowledge base does not know."),
+        "found": ("discover", "Decide about discovered entities."),
+        "packs": ("packs", "Look after folders of entity packs."),
+    },
+    "Service and demo": {
+        "serve": ("serve", "Serve linking, packs, labelling and learning, with pages."),
+        "demo": ("demo", "Run the whole story on an invented world, in about a minute."),
+        "world": ("demo", "Write that world: an encyclopaedia, later documents, answers."),
+    },
 }
-"""The commands: their module, which is loaded when one is called, and what help says of them.
-
-Groups of commands stand last, as help shows them."""
+"""The commands by what they are for: their module, which is loaded when one is called, and what
+help says of them."""
+MODULES = {name: module for part in COMMANDS.values() for name, (module, _) in part.items()}
 
 INTERRUPTED = 130
 """The exit code of a command that was stopped."""
@@ -99,7 +105,7 @@ def _shown(what: Any, ctx: Any) -> Any:
 def modules_for(arguments: Sequence[str]) -> list[str]:
     """Return the modules that a command line needs: that of its command; none for help."""
     name = next((word for word in arguments if not word.startswith("-")), None)
-    return [COMMANDS[name][0]] if name in COMMANDS else []
+    return [MODULES[name]] if name in MODULES else []
 
 
 def create_app(modules: Iterable[str] | None = None) -> typer.Typer:
@@ -127,17 +133,19 @@ def create_app(modules: Iterable[str] | None = None) -> typer.Typer:
             raise typer.Exit
 
     wanted = None if modules is None else list(modules)
-    for name, (module, about) in COMMANDS.items():
-        if wanted is None or module in wanted:
-            part = getattr(importlib.import_module(f"stamo.cli.{module}"), name)
-            if isinstance(part, typer.Typer):
-                for command in part.registered_commands:
-                    command.cls = _Command
-                app.add_typer(part, name=name, cls=_Group, short_help=about)
-            else:
-                app.command(name, short_help=about, cls=_Command)(part)
-        elif not wanted:
-            app.command(name, short_help=about)(lambda: None)
+    for panel, commands in COMMANDS.items():
+        for name, (module, about) in commands.items():
+            style: dict[str, Any] = {"short_help": about, "rich_help_panel": panel}
+            if wanted is None or module in wanted:
+                part = getattr(importlib.import_module(f"stamo.cli.{module}"), name)
+                if isinstance(part, typer.Typer):
+                    for command in part.registered_commands:
+                        command.cls = _Command
+                    app.add_typer(part, name=name, cls=_Group, **style)
+                else:
+                    app.command(name, cls=_Command, **style)(part)
+            elif not wanted:
+                app.command(name, **style)(lambda: None)
     return app
 
 
@@ -153,6 +161,8 @@ def main(make_app: Callable[[], typer.Typer] | None = None) -> None:
         try:
             app()
         except SystemExit as end:
+            if isinstance(end.__context__, BrokenPipeError):
+                raise end.__context__ from None
             if end.code == INTERRUPTED:  # the parser has caught it and said nothing
                 raise KeyboardInterrupt from end
             # What is still buffered is written here, where a full disk is told in one line.
@@ -168,8 +178,8 @@ def main(make_app: Callable[[], typer.Typer] | None = None) -> None:
     except MemoryError:
         _end("The memory ran out; use fewer workers, smaller inputs or a larger machine.")
     except BrokenPipeError:
-        _forget_output()  # whoever read our output has gone
-        sys.exit(1)
+        _forget_output()  # whoever read our output has enough of it, as `head` has
+        sys.exit(0)
     except OSError as error:
         from stamo.system.files import explain_os_error
 

@@ -122,7 +122,7 @@ def rich_table(*headings: str, rows: Iterable[Iterable[object]] = (), **style: A
     return table
 
 
-bare_table = partial(rich_table, box=None, padding=(0, 2), header_style="dim")
+bare_table = partial(rich_table, box=None, padding=(0, 2, 0, 0), header_style="dim")
 """A table without lines."""
 
 

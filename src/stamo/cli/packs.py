@@ -1,4 +1,4 @@
-"""`stamo packs`: list, inspect, add, replace, remove, roll back and graduate entity packs."""
+"""`stamo packs`: look after folders of packs; `stamo history`: the versions of one's own pack."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typer import Argument, Option
 from stamo.cli import AsJson, SpacePath
 from stamo.cli.output import bare_table, command_group, named_values, show
 from stamo.cli.workspaces import entity_record
+from stamo.errors import PackError
 from stamo.kb.base import KnowledgeBase
 from stamo.packs.folder import PackEntry, PackFolder
 from stamo.packs.pack import EntityPack, read_bytes
@@ -18,7 +19,9 @@ from stamo.workspace.folder import Workspace
 
 Packs = Annotated[Path, Argument(metavar="PACKS", help="Folder of packs.")]
 PackPath = Annotated[Path, Argument(metavar="PACK", help="File of a pack.")]
-PackKey = Annotated[str, Argument(metavar="KEY", help="Key of a pack, as `list` shows it.")]
+PackName = Annotated[
+    str, Argument(metavar="NAME", help="The entity's name or id, or the key that `list` shows.")
+]
 
 
 def _pack_record(pack: EntityPack) -> dict[str, Any]:
@@ -48,9 +51,9 @@ def list_packs(packs: Packs, as_json: AsJson = False) -> None:
             continue
         entity, by = entry.pack.entity, entry.pack.notes.get("labelled by", "")
         names = (entity.id, entity.external_id, ", ".join(entity.aliases))
-        rows.append((entry.key, *names, entry.pack.kb_fingerprint[:12], by))
-    table = bare_table("Key", "Entity", "Id", "Aliases", "Knowledge base", "Labels", rows=rows)
-    table.columns[0].no_wrap = True
+        rows.append((entry.key, *names, by))
+    table = bare_table("Key", "Entity", "Id", "Aliases", "Labels", rows=rows)
+    table.columns[0].overflow = "fold"  # a key that is cut is none
     none = f"There is no pack in {packs}; put one there with: stamo packs add {packs} PACK"
     show(list(map(_entry_record, entries)), [table if entries else none], as_json=as_json)
 
@@ -93,13 +96,22 @@ def replace(packs: Packs, pack: PackPath, as_json: AsJson = False) -> None:
     show(_entry_record(entry), [str(entry.path)], as_json=as_json)
 
 
-def remove(packs: Packs, key: PackKey, as_json: AsJson = False) -> None:
+def remove(packs: Packs, name: PackName, as_json: AsJson = False) -> None:
     """Take a pack out of a folder; nothing else changes."""
-    PackFolder.existing(packs).remove(key)
+    folder = PackFolder.existing(packs)
+    found = [
+        entry.key
+        for entry in folder.entries()
+        if entry.pack and name in (entry.pack.entity.id, entry.pack.entity.external_id)
+    ]
+    if len(found) > 1:
+        raise PackError(f"Several packs are called {name!r}; give the key: {', '.join(found)}.")
+    key = found[0] if found else name
+    folder.remove(key)
     show({"removed": key}, [f"Removed {key}."], as_json=as_json)
 
 
-def versions(workspace: SpacePath, as_json: AsJson = False) -> None:
+def list_versions(workspace: SpacePath, as_json: AsJson = False) -> None:
     """List the versions of a workspace's pack: each one that was learned."""
     found = Workspace.open(workspace).pack_versions()
     rows = [
@@ -119,7 +131,7 @@ def versions(workspace: SpacePath, as_json: AsJson = False) -> None:
 
 def rollback(
     workspace: SpacePath,
-    version: int = Argument(..., metavar="VERSION", help="As `versions` shows it."),
+    version: int = Argument(..., metavar="VERSION", help="As `list` shows it."),
     as_json: AsJson = False,
 ) -> None:
     """Make an earlier version of a workspace's pack the current one."""
@@ -156,6 +168,6 @@ def graduate(
 
 
 packs = command_group(
-    "Look after entity packs.",
-    *(list_packs, inspect, add, replace, remove, versions, rollback, graduate),
+    "Look after folders of entity packs.", list_packs, inspect, add, replace, remove, graduate
 )
+history = command_group("Go back to an earlier pack of one entity.", list_versions, rollback)

@@ -6,6 +6,7 @@ import errno
 import logging
 import secrets
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from stamo.service.security import SecuritySettings
 
+ADDRESS_FILE = ".stamo-serve"
+"""Lies beside the workspaces that a running service serves, and holds its address."""
 SHUTDOWN_SECONDS = 10
 MAX_CONNECTIONS = 200
 """Above these a request gets 503. A service for strangers stands behind a reverse proxy."""
@@ -69,13 +72,21 @@ def serve(
         base, trained = open_both(kb, model)
     folder = packs or Path("packs")
     app = create_app(base, trained, folder, workspaces, security=security, found_dir=found)
-    run(app, listener, security, show_token=is_made_up)
+    run(app, listener, security, workspaces, show_token=is_made_up)
 
 
 def run(
-    app: FastAPI, listener: socket.socket, security: SecuritySettings, *, show_token: bool = False
+    app: FastAPI,
+    listener: socket.socket,
+    security: SecuritySettings,
+    workspaces: Path,
+    *,
+    show_token: bool = False,
 ) -> None:
-    """Serve until a signal comes, then let running requests end; a token given stays secret."""
+    """Serve until a signal comes, then let running requests end; a token given stays secret.
+
+    While it runs, the folder of the workspaces says where.
+    """
     import asyncio
 
     import uvicorn
@@ -106,7 +117,25 @@ def run(
     logging.getLogger("uvicorn.error").addFilter(
         lambda record: not (record.exc_info and record.exc_info[0] is asyncio.CancelledError)
     )
-    uvicorn.Server(config).run(sockets=[listener])
+    with suppress(OSError):  # a folder that is read-only is served, too
+        (workspaces / ADDRESS_FILE).write_text(address)
+    try:
+        uvicorn.Server(config).run(sockets=[listener])
+    finally:
+        with suppress(OSError):
+            if (workspaces / ADDRESS_FILE).read_text() == address:  # not that of a later one
+                (workspaces / ADDRESS_FILE).unlink()
+
+
+def running_at(workspaces: Path) -> str | None:
+    """Return the address of a service that runs for a folder of workspaces, if there is one."""
+    try:
+        address = (workspaces / ADDRESS_FILE).read_text()
+        host, _, port = address.removeprefix("http://").rpartition(":")
+        socket.create_connection((host.strip("[]"), int(port)), timeout=1).close()
+    except (OSError, ValueError):
+        return None
+    return address
 
 
 def listen(host: str, port: int) -> socket.socket:

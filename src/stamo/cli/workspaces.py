@@ -19,6 +19,7 @@ from typer import Argument, Option
 
 from stamo.cli import (
     AsJson,
+    EncodingOption,
     EngineOption,
     Folders,
     KbOption,
@@ -27,6 +28,8 @@ from stamo.cli import (
     Sources,
     TextColumnOption,
     Who,
+    known_path,
+    open_for,
     start_engine,
 )
 from stamo.cli.output import Console, bare_table, named_values, progress_view, show, warn
@@ -41,7 +44,7 @@ from stamo.workspace.entities import (
     pile_warnings,
     read_entity_list,
 )
-from stamo.workspace.folder import Artifacts, Workspace, open_artifacts, workspace_folders
+from stamo.workspace.folder import Artifacts, Workspace, workspace_folders
 from stamo.workspace.wording import count_of, printable
 
 NOTHING_KEPT = 3
@@ -98,7 +101,13 @@ def new(
     table: Path | None = Option(
         None, "--from", help="CSV: name, aliases (a|b), description, id, type, url, folder."
     ),
-    kb: Path | None = Option(None, "--kb", help="Look the names up in this knowledge base."),
+    kb: Path | None = Option(
+        None,
+        "--kb",
+        help="Look the names up in this knowledge base.",
+        show_default="STAMO_KB, or kb of stamo.toml",
+    ),
+    encoding: EncodingOption = "",
     who: Who = "",
     as_json: AsJson = False,
 ) -> None:
@@ -107,11 +116,12 @@ def new(
     In Python: `stamo.Workspace.create(path, entity, created_by=who, at=now)`.
     """
     by, at, said = who or user_name(), datetime.now(UTC), ""
+    kb = kb or known_path("kb")
     base = None if kb is None else KnowledgeBase.open(kb)  # before anything is made
     if table is not None:
         if name is not None or alias or description or id or type or url:
             raise SettingsError("A table with --from names the entities itself; give the folder.")
-        entities = read_entity_list(table)
+        entities = read_entity_list(table, encoding)
         made, old = create_workspaces(workspace or Path(), entities, created_by=by, at=at)
         spaces = [*made, *old]
         there = f", {len(old)} {'was' if len(old) == 1 else 'were'} there already" if old else ""
@@ -120,7 +130,7 @@ def new(
         if workspace is None or name is None:
             raise SettingsError("Give the folder and the name: stamo new WORKSPACE NAME.")
         if description.startswith("@"):
-            document = next(iter(read_documents([description[1:]])), None)
+            document = next(iter(read_documents([description[1:]], encoding=encoding)), None)
             if document is None:
                 raise CorpusFormatError(
                     f"{description[1:]!r} holds no text about the entity; give another file."
@@ -167,6 +177,7 @@ def collect(
     casefold: bool = Option(False, "--casefold", help="Find aliases in any case."),
     most: int | None = Option(None, min=1, help="Stop after this many kept documents of each."),
     text_column: TextColumnOption = "",
+    encoding: EncodingOption = "",
     engine: EngineOption = "embedded",
     master: MasterOption = None,
     as_json: AsJson = False,
@@ -176,14 +187,14 @@ def collect(
     All workspaces are fed in one pass over the documents.
     """
     spaces = open_all(workspaces)
-    settings = collecting.CollectSettings(casefold, most, text_column)
+    settings = collecting.CollectSettings(casefold, most, text_column, encoding)
     with start_engine(engine, master) as spark:
         read = read_files
         if spark is not None:
             from stamo.integrations.spark.jobs import spark_reader
 
             read = spark_reader(spark)
-        artifacts = open_artifacts(spaces, kb, model)
+        artifacts = open_for(spaces, kb, model)
         try:
             collected = collect_all(spaces, source, artifacts, settings, fresh=fresh, read=read)
         except KeyboardInterrupt:
@@ -200,6 +211,8 @@ def collect(
     next_step = [spaces[0].status().next_step] if len(spaces) == 1 else []
     show(records, [collected_view(spaces, collected), *next_step], as_json=as_json)
     _warn(spaces, warnings)
+    if not any(one.n_new for one in collected):
+        warn("Nothing new was kept.")
     if not any(one.n_kept for one in collected):
         raise typer.Exit(NOTHING_KEPT)
 
@@ -267,7 +280,7 @@ def _status_table(spaces: Sequence[Workspace], *, is_one: bool) -> Table:
             counts = (f"{n:,}" for n in (s.n_documents, s.n_mentions, s.labels.n_labelled))
             rows.append((space.path, s.entity.id, s.entity.external_id, *counts, s.stage))
         headings = ("Workspace", "Entity", "Id", ">Documents", ">Mentions", ">Labels", "Next")
-        return bare_table(*headings, rows=rows, padding=(0, 2, 0, 0))
+        return bare_table(*headings, rows=rows)
     status = spaces[0].status()
     labels, entity = status.labels, status.entity
     mentions = count_of(status.n_mentions, "candidate mention")
@@ -327,7 +340,7 @@ def collected_view(spaces: Sequence[Workspace], collected: Sequence[collecting.C
         counts = (one.n_kept, one.n_new, one.n_mentions, one.skipped.get(collecting.COPY, 0))
         rows.append((space.path, space.entity.id, *(f"{n:,}" for n in counts)))
     headings = ("Workspace", "Entity", ">Kept", ">New", ">Mentions", ">Copies")
-    return bare_table(*headings, rows=rows, padding=(0, 2, 0, 0))
+    return bare_table(*headings, rows=rows)
 
 
 def _warn(spaces: Sequence[Workspace], warnings: Sequence[Sequence[str]]) -> None:

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from stamo.corpus.reading import (
-    CONVERT,
     MAX_CHARACTERS,
     MAX_LINKED_LINE,
     MAX_RECORD_BYTES,
     NO_MENTION,
+    RECODE,
     BadRecordError,
     Chunk,
     ReadItem,
@@ -69,7 +69,7 @@ def _text_chunks(blocks: Iterator[bytes], name: str, window: int) -> Iterator[Re
             except UnicodeDecodeError as error:
                 message = (
                     f"{name} is not valid UTF-8: byte 0x{error.object[error.start]:02x} "
-                    f"follows about character {offset + len(rest)}; {CONVERT}."
+                    f"follows about character {offset + len(rest)}; {RECODE}."
                 )
                 yield Unreadable(name, message, number or None)
                 return

@@ -26,7 +26,7 @@ from typing import Any, BinaryIO, NamedTuple
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.types import Document, Mention, clean_surrogates
 from stamo.errors import CorpusFormatError
-from stamo.system.streams import PLAIN, UNSUPPORTED, ByteStream, in_utf8
+from stamo.system.streams import PLAIN, UNSUPPORTED, UTF_16_MARKS, ByteStream, in_utf8
 
 STDIN = "-"
 MAX_CHARACTERS = 2_000_000
@@ -38,6 +38,7 @@ MAX_LINKED_LINE = 256 << 20
 NO_MENTION = "contains no alias"
 """The one reason that is no fault: the document does not speak of the entity's names."""
 CONVERT = "convert the file, for example with: iconv -f WINDOWS-1252 -t UTF-8"
+RECODE = f"name its encoding with --encoding, or {CONVERT}"
 _MAX_ID = 512
 _BOUNDARIES = (("\n\n",), ("\n",), (". ", "! ", "? ", "。", "؟ ", "। "), (" ",))
 
@@ -159,6 +160,9 @@ class ReadTask:
     """Characters of a chunk; None tidies documents and leaves them whole."""
     text_column: str = ""
     """The column of a table that holds the texts; one of the usual names without it."""
+    encoding: str = ""
+    """That of its text, where it is neither UTF-8 nor UTF-16 with a mark. Web pages, archives,
+    feeds and Parquet name theirs."""
     table: str = ""
     """A Parquet file, which is not read from front to back; "" for a pipe or a compressed one."""
     span: tuple[int, int] | None = None
@@ -227,8 +231,26 @@ def decode(raw: bytes, *, is_whole: bool = True) -> str:
     try:
         return codecs.utf_8_decode(raw, "strict", is_whole)[0]
     except UnicodeDecodeError as error:
-        advice = f"byte {error.start} of it is wrong, {CONVERT}"
+        advice = f"byte {error.start} of it is wrong, {RECODE}"
         raise BadRecordError("not valid UTF-8", advice) from None
+
+
+def read_text_file(path: Path, encoding: str = "") -> str:
+    """Read a file of text that people give beside documents, such as labels.
+
+    Raises:
+        CorpusFormatError: It cannot be opened, or is in another encoding.
+    """
+    try:
+        raw = b"".join(in_utf8(iter([path.read_bytes()]), encoding))
+        return decode(raw)
+    except OSError as error:
+        reason = f"{path} cannot be read ({error.strerror}); give another file."
+        raise CorpusFormatError(reason) from error
+    except UnicodeDecodeError:
+        raise CorpusFormatError(f"{path} is not in {encoding}; name another encoding.") from None
+    except BadRecordError as error:
+        raise CorpusFormatError(f"{path} is {error}: {error.advice}.") from None
 
 
 def read_whole(blocks: Iterable[bytes], max_bytes: int) -> bytes:
@@ -297,7 +319,8 @@ def list_files(paths: Sequence[str | Path], *, must_exist: bool = True) -> list[
     Files of a folder come in the order of their names; links out of it are not followed.
 
     Raises:
-        CorpusFormatError: A path does not exist, or a text is given where a list is needed.
+        CorpusFormatError: A path does not exist or may not be read, or a text is given where a list
+            is needed.
     """
     if isinstance(paths, str):
         raise CorpusFormatError(f"The sources are one text; give a list of paths: [{paths!r}].")
@@ -308,18 +331,39 @@ def list_files(paths: Sequence[str | Path], *, must_exist: bool = True) -> list[
             found = [InputFile("stdin", STDIN)]
         elif "://" in given:
             found = _list_address(given)
+        elif must_exist and not os.access(root, os.R_OK):
+            raise CorpusFormatError(
+                f"There is no file or folder {given!r} that can be read; give the path of "
+                'existing documents or "-" for standard input.'
+            )
         elif root.is_dir():
             found = _list_folder(root)
-        elif must_exist and not root.exists():
-            raise CorpusFormatError(
-                f"There is no file or folder {given!r}; give the path of existing documents "
-                'or "-" for standard input.'
-            )
         else:
             size = root.stat().st_size if root.exists() else 0
             found = [InputFile(root.name, given, size=size)]
         files += [file._replace(source=source) for file in found]
     return files
+
+
+def content_key(file: InputFile, how: str) -> str:
+    """Return what tells a file from all others: what it holds as it is stored, and how it is read.
+
+    What lies at an address is told by that and its size, or it would be fetched twice. It is empty
+    of what can be read only once or not at all.
+    """
+    digest = hashlib.blake2b(how.encode(), digest_size=8)
+    if "://" in file.path:
+        digest.update(f"{file.path} {file.size}".encode())
+    elif file.fault or not Path(file.path).is_file():
+        return ""
+    else:
+        try:
+            with open_file(file.path) as opened:
+                while block := opened.read(1 << 20):
+                    digest.update(block)
+        except OSError:
+            return ""
+    return digest.hexdigest()
 
 
 def _list_folder(root: Path) -> list[InputFile]:
@@ -435,12 +479,13 @@ _FOREIGN = {magic: f"{kind} archive" for magic, kind in UNSUPPORTED.items()} | {
 _SNIFFED = 4096
 
 
-def choose_format(name: str, head: bytes) -> str:
+def choose_format(name: str, head: bytes, encoding: str = "") -> str:
     """Choose a format by what a file looks like, and by its name where that leaves a doubt.
 
     Args:
         name: The file's name.
         head: Its first bytes, decompressed.
+        encoding: That of its text, where it is named.
 
     Raises:
         BadRecordError: The file is of no format that is read; the message says what it is.
@@ -449,6 +494,8 @@ def choose_format(name: str, head: bytes) -> str:
     is_packed = path.suffix in (".gz", ".xz", ".bz2", ".zst")
     suffix = PurePath(path.stem).suffix if is_packed else path.suffix
     named = next((form for form, suffixes in _SUFFIXES.items() if suffix in suffixes), None)
+    if encoding and not head.startswith((codecs.BOM_UTF8, *UTF_16_MARKS)):
+        head = head.decode(encoding, "ignore").encode()  # its last character may be cut off
     start = b"".join(in_utf8(iter([head]))).lstrip()[:_SNIFFED]
     told = next((form for form, begins in _BEGINS.items() if begins.match(start)), "text")
     if told in ("archive", "parquet", "feed"):
@@ -544,10 +591,13 @@ def _read_stream(stream: ByteStream, task: ReadTask, form: str) -> Iterator[Read
             yield Skip("empty file", task.file)
         return
     try:
-        form = form or choose_format(task.name, head)
+        form = form or choose_format(task.name, head, task.encoding)
         stream.skips_damage = form == "archive"
         whole: Iterator[bytes] = chain([head], blocks)
-        yield from readers[form](whole if form in _IN_BYTES else in_utf8(whole), task)
+        encoding = "" if form == "feed" else task.encoding
+        yield from readers[form](whole if form in _IN_BYTES else in_utf8(whole, encoding), task)
+    except UnicodeDecodeError:
+        yield Skip(f"not in the encoding {task.encoding}", task.file, advice="name another one")
     except CorpusFormatError as error:
         advice = getattr(error, "advice", "")
         yield Skip(str(error).rstrip("."), task.file, advice=advice)
@@ -594,6 +644,7 @@ def read_files(
     on_bytes: Callable[[int], None] = lambda n: None,
     stdin: BinaryIO | None = None,
     text_column: str = "",
+    encoding: str = "",
 ) -> Iterator[tuple[InputFile, Iterator[Document]]]:
     """Yield each file with its documents, which are read as they are taken.
 
@@ -604,12 +655,13 @@ def read_files(
         on_bytes: Called with the number of bytes, as they are stored, after each read.
         stdin: What "-" reads; the process's standard input by default.
         text_column: The column of tables that holds the texts; `text` and the like by default.
+        encoding: That of texts which are neither UTF-8 nor UTF-16 with a mark.
 
     Raises:
         MissingExtraError: A web page is met and the extra `web` is not installed.
     """
     for file in files:
-        task = ReadTask(file.name, file.name, matcher, text_column=text_column)
+        task = ReadTask(file.name, file.name, matcher, text_column=text_column, encoding=encoding)
         items = read_items(file, task, stdin=stdin, on_bytes=on_bytes)
         yield file, tidy_documents(items, task, on_skip)
 
@@ -621,6 +673,7 @@ def read_documents(
     on_skip: OnSkip = ignore_skips,
     stdin: BinaryIO | None = None,
     text_column: str = "",
+    encoding: str = "",
 ) -> Iterator[Document]:
     """Stream the documents of several paths in a fixed order.
 
@@ -632,13 +685,19 @@ def read_documents(
         on_skip: Called for everything that is left out or mended.
         stdin: What "-" reads; the process's standard input by default.
         text_column: The column of tables that holds the texts; `text` and the like by default.
+        encoding: That of texts which are neither UTF-8 nor UTF-16 with a mark.
 
     Raises:
         CorpusFormatError: A path does not exist (raised at once, before the first document).
         MissingExtraError: A web page is met and the extra `web` is not installed.
     """
     read = read_files(
-        list_files(paths), matcher=matcher, on_skip=on_skip, stdin=stdin, text_column=text_column
+        list_files(paths),
+        matcher=matcher,
+        on_skip=on_skip,
+        stdin=stdin,
+        text_column=text_column,
+        encoding=encoding,
     )
     return chain.from_iterable(documents for _, documents in read)
 
@@ -650,6 +709,7 @@ def read_chunks(
     json_lines: bool = False,
     stdin: BinaryIO | None = None,
     text_column: str = "",
+    encoding: str = "",
 ) -> Iterator[ReadChunk]:
     """Stream the same files to link them: texts as they are written, long ones in chunks.
 
@@ -661,12 +721,13 @@ def read_chunks(
         json_lines: Whether every file holds JSON lines, whatever it looks like.
         stdin: What "-" reads; the process's standard input by default.
         text_column: The column of tables that holds the texts; `text` and the like by default.
+        encoding: That of texts which are neither UTF-8 nor UTF-16 with a mark.
 
     Raises:
         MissingExtraError: A web page is met and the extra `web` is not installed.
     """
     for file in list_files(paths, must_exist=False):
         name = STDIN if file.path == STDIN else file.name
-        task = ReadTask(name, file.path, window=window, text_column=text_column)
+        task = ReadTask(name, file.path, window=window, text_column=text_column, encoding=encoding)
         items = read_items(file, task, form="lines" if json_lines else "", stdin=stdin)
         yield from cut_documents(items, task)

@@ -9,6 +9,7 @@ from itertools import chain
 from stamo.corpus.reading import (
     CONVERT,
     MAX_RECORD_BYTES,
+    RECODE,
     BadRecordError,
     ReadItem,
     ReadTask,
@@ -142,7 +143,7 @@ def read_table(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
                 reason = "row with another number of columns than the header"
                 yield Skip(reason, where, advice=advice)
             elif clean_surrogates(joined := "".join(row)) != joined:
-                yield Skip("not valid UTF-8", where, advice=CONVERT)
+                yield Skip("not valid UTF-8", where, advice=RECODE)
             elif row:
                 cells = [row[i] if i is not None else "" for i in (text, id, title)]
                 yield row_record(cells, "row", number, task)

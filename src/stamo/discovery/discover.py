@@ -89,6 +89,7 @@ def discover(
     since: str = "",
     n_workers: int = 1,
     encoder: TextEncoder | None = None,
+    encoding: str = "",
     stdin: BinaryIO | None = None,
     on_seen: OnSeen = lambda n: None,
 ) -> Discovered:
@@ -102,6 +103,7 @@ def discover(
         since: Leave out documents with an earlier date (ISO 8601).
         n_workers: Processes.
         encoder: Compares contexts besides their words.
+        encoding: That of texts which are neither UTF-8 nor UTF-16 with a mark.
         stdin: What "-" reads.
         on_seen: Called with the number of documents or parts, after each batch.
     """
@@ -109,7 +111,7 @@ def discover(
     linker, year = observer.linker, observer.year
     parts = (
         part
-        for part in read_chunks(sources, linker.window, stdin=stdin)
+        for part in read_chunks(sources, linker.window, stdin=stdin, encoding=encoding)
         # Documents without a date stay.
         if not (since and isinstance(part, Chunk) and (part.document.date or since) < since)
     )

@@ -17,7 +17,7 @@ import re
 from bisect import insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import compress, pairwise
 from typing import NamedTuple
@@ -355,17 +355,11 @@ def find_names(
     all_ends = np.concatenate([detected.ends[free], ends])
     order = np.argsort(all_starts, kind="stable")
     all_starts, all_ends, n_free = all_starts[order], all_ends[order], int(free.sum())
-    corpus = flatten_joined(
-        joined, all_starts, all_ends, numbers[order], tuple(names), linker.words
+    located = flatten_joined(
+        joined, all_starts, all_ends, numbers[order], tuple(names), linker.words, aliases=aliases
     )
-    documents = corpus.documents
     return FoundNames(
-        Located(
-            documents,
-            joined.local(documents, all_starts),
-            joined.local(documents, all_ends),
-            replace(corpus, aliases=aliases),
-        ),
+        located,
         names,
         aliases,
         np.concatenate([is_capital[free], np.ones(len(starts), np.bool_)])[order],

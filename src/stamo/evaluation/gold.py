@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from stamo.corpus.nif import NOT_IN_KB, parse_nif
-from stamo.corpus.reading import read_whole
+from stamo.corpus.reading import BadRecordError, decode, read_whole
 from stamo.corpus.types import Document, Mention
 from stamo.errors import CorpusFormatError
 from stamo.evaluation.intervals import Interval, bootstrap, difference, f1, ratio
@@ -27,7 +27,7 @@ from stamo.linking.linker import Linker
 from stamo.linking.results import LinkedDocument
 from stamo.models.store import TrainedModel
 from stamo.system.files import Float64, Int32
-from stamo.system.streams import ByteStream, read_line_blocks
+from stamo.system.streams import ByteStream, in_utf8, read_line_blocks
 
 MAX_NIF_BYTES = 64 << 20
 """Of a file of NIF, and of one line of ZELDA's format."""
@@ -72,7 +72,7 @@ class GoldReport:
     """The same, but a link counts when its span overlaps the gold mention."""
 
 
-def read_zelda(path: Path) -> tuple[list[Document], int]:
+def read_zelda(path: Path, encoding: str = "") -> tuple[list[Document], int]:
     """Read documents with gold; return also how many mentions were left out.
 
     A mention that overlaps the one before it or lies outside the text cannot be used.
@@ -81,13 +81,15 @@ def read_zelda(path: Path) -> tuple[list[Document], int]:
         CorpusFormatError: A line is not of the format.
     """
     found = []
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(_lines(path, encoding), start=1):
         name = f"{path.name}:{number}"
         try:
-            record = json.loads(line)
+            record = json.loads(decode(line))
             text, titles = record["text"], list(record["wikipedia_titles"])
             spans = [(int(start), int(end)) for start, end in record["index"]]
             pairs = sorted(zip(spans, titles, strict=True))
+        except BadRecordError as error:
+            raise CorpusFormatError(f"{name} is {error}: {error.advice}.") from error
         except (ValueError, KeyError, TypeError) as error:
             raise CorpusFormatError(
                 f"{name} is not of ZELDA's format ({error!r}); give text, index and "
@@ -97,14 +99,14 @@ def read_zelda(path: Path) -> tuple[list[Document], int]:
     return _gold_documents(found)
 
 
-def read_nif(path: Path) -> tuple[list[Document], int]:
+def read_nif(path: Path, encoding: str = "") -> tuple[list[Document], int]:
     """Read the documents of a NIF file; return also how many mentions were left out.
 
     Raises:
         CorpusFormatError: The file is not NIF.
         MissingExtraError: rdflib is not installed.
     """
-    data = read_whole(_blocks(path), MAX_NIF_BYTES + 1)
+    data = read_whole(_blocks(path, encoding), MAX_NIF_BYTES + 1)
     if len(data) > MAX_NIF_BYTES:
         raise CorpusFormatError(
             f"{path.name} has more than {MAX_NIF_BYTES >> 20} MB; measure on parts of it."
@@ -131,8 +133,8 @@ def _gold_documents(found: Iterable[Marked]) -> tuple[list[Document], int]:
     return documents, n_dropped
 
 
-def _blocks(path: Path) -> Iterator[bytes]:
-    """Read a file, whatever its compression."""
+def _blocks(path: Path, encoding: str) -> Iterator[bytes]:
+    """Read a file of text in UTF-8, whatever its compression and encoding."""
     if not path.is_file():
         raise CorpusFormatError(f"There is no file {path}; give the path of a test set.")
 
@@ -140,14 +142,18 @@ def _blocks(path: Path) -> Iterator[bytes]:
         raise CorpusFormatError(f"{path.name} cannot be read: {reason}; copy it again.")
 
     with path.open("rb") as file:
-        yield from ByteStream(file, on_fault=refuse)
+        try:
+            yield from in_utf8(iter(ByteStream(file, on_fault=refuse)), encoding)
+        except UnicodeDecodeError:
+            reason = f"{path.name} is not in {encoding}; name another encoding."
+            raise CorpusFormatError(reason) from None
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+def _lines(path: Path, encoding: str) -> Iterator[bytes]:
     def refuse() -> None:
         raise CorpusFormatError(f"{path.name} has a line of more than {MAX_NIF_BYTES >> 20} MB.")
 
-    for block in read_line_blocks(_blocks(path), MAX_NIF_BYTES, refuse):
+    for block in read_line_blocks(_blocks(path, encoding), MAX_NIF_BYTES, refuse):
         yield from block[:-1].split(b"\n")
 
 

@@ -19,8 +19,9 @@ from stamo.features.base import encode_features
 from stamo.features.mentions import UNKNOWN, EncodedMentions, Lexicon, encode, surface_candidates
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detect import LinkerSettings, MentionDetector
-from stamo.linking.names import NameFormFinder, known_names, mix_surfaces
+from stamo.linking.names import MAX_REMEMBERED, known_names, mix_surfaces, name_forms
 from stamo.linking.results import (
+    NO_PACK,
     LinkedDocument,
     LinkedMention,
     MentionColumns,
@@ -112,8 +113,8 @@ class Linker:
         self.encoding = replace(trained.encoding, n_candidates=MAX_CANDIDATES)
         self.window = settings.window
         """Characters that are linked together."""
-        self.forms = NameFormFinder(kb)
-        """Finds other forms of given names."""
+        self.forms = Remembered(partial(name_forms, kb), MAX_REMEMBERED)
+        """Other forms of given names; the same names come in batch after batch."""
 
     @property
     def failed(self) -> frozenset[str]:
@@ -175,23 +176,50 @@ class Linker:
             counting: Which extra aliases count in each of them, see `locate`.
         """
         errors = {i: fault for i, s in enumerate(sources) if (fault := fault_of(s)) is not None}
-        rows = [i for i in range(len(sources)) if i not in errors]
-        parts = [part for i in rows if isinstance(part := sources[i], Chunk)]
         linked = {
             i: LinkedDocument(sources[i].id, "", error=error, part=sources[i].number)
             for i, error in errors.items()
         }
-        if parts:
-            with one_thread():
-                documents = [part.document for part in parts]
-                located = self.locate(documents, None if counting is None else counting[rows])
-                columns = self._decide(located, parts)
-            edges = np.searchsorted(located.documents, np.arange(len(parts) + 1)).tolist()
-            for i, part, edge in zip(rows, parts, pairwise(edges), strict=True):
-                mentions, text = MentionRows(columns, slice(*edge)), part.document.text
-                linked[i] = LinkedDocument(
-                    part.id, text, mentions, part=part.number, offset=part.offset
-                )
+        rows = [i for i in range(len(sources)) if i not in errors]
+        parts = [part for i in rows if isinstance(part := sources[i], Chunk)]
+        if not parts:
+            return [linked[i] for i in range(len(sources))]
+        with one_thread():
+            documents = [part.document for part in parts]
+            located = self.locate(documents, None if counting is None else counting[rows])
+            ranking = self.rank(located)
+            confidence: NDArray[np.floating] = ranking.priors
+            if self.settings.n_passes > 1:
+                shares = ranking.shares.astype(np.float64)
+                calibrated = self.trained.calibration.confidence_of(shares)
+                confidence = np.where(ranking.candidates >= 0, calibrated, 0.0)
+            best, sure = ranking.candidates[:, 0], confidence[:, 0]
+            is_linked = sure >= self.settings.threshold
+            texts = [document.text for document in documents]
+            places = (a.tolist() for a in (located.documents, located.starts, located.ends))
+            offsets = np.array([part.offset for part in parts], np.int64)[located.documents]
+            columns = MentionColumns(
+                surfaces=[texts[d][start:end] for d, start, end in zip(*places, strict=True)],
+                starts=located.starts + offsets,
+                ends=located.ends + offsets,
+                linked=np.where(is_linked, best, UNKNOWN).astype(np.int32),
+                sure=sure,
+                confidence=confidence,
+                ranking=ranking,
+                without=np.full(len(best), NO_PACK, np.int32),
+                kb=self.kb,
+                score_names=score_names(self.trained.model, ranking.leads.shape[1])
+                if self.settings.explain
+                else (),
+            )
+            if self._packed is not None:
+                columns = self._packed.decide(columns, located, texts, self.settings)
+        edges = np.searchsorted(located.documents, np.arange(len(parts) + 1)).tolist()
+        for i, part, edge in zip(rows, parts, pairwise(edges), strict=True):
+            mentions, text = MentionRows(columns, slice(*edge)), part.document.text
+            linked[i] = LinkedDocument(
+                part.id, text, mentions, part=part.number, offset=part.offset
+            )
         return [linked[i] for i in range(len(sources))]
 
     def locate(self, documents: Sequence[Document], counting: Bools | None = None) -> Located:
@@ -239,44 +267,24 @@ class Linker:
         fixed = frozenset(extras if counting is None else ())
         if n_given:
             aliases[:n_given] = kb.alias_ids(names[:n_given])
-        related = self.forms.of(names[:n_given], fixed)
+        related = {
+            i: self.forms[name] for i, name in enumerate(names[:n_given]) if name not in fixed
+        }
         begin, end = np.concatenate(starts), np.concatenate(ends)
         numbers, name_of, mixed = mix_surfaces(
             kb, names, aliases, joined.document_of(begin), numbers, related, fixed
         )
         order = np.argsort(begin, kind="stable")
-        begin, end = begin[order], end[order]
         table = tuple(map(names.__getitem__, name_of.tolist()))
-        corpus = flatten_joined(joined, begin, end, numbers[order], table, self.words)
-        corpus, owner = replace(corpus, aliases=aliases[name_of], mixed=mixed), corpus.documents
-        return Located(owner, joined.local(owner, begin), joined.local(owner, end), corpus)
-
-    def _decide(self, located: Located, parts: Sequence[Chunk]) -> MentionColumns:
-        """Rank the candidates of located mentions and choose among them, with packs if any."""
-        settings, ranking = self.settings, self.rank(located)
-        confidence: NDArray[np.floating] = ranking.priors
-        if settings.n_passes > 1:
-            calibrated = self.trained.calibration.confidence_of(ranking.shares.astype(np.float64))
-            confidence = np.where(ranking.candidates >= 0, calibrated, 0.0)
-        best, sure = ranking.candidates[:, 0], confidence[:, 0]
-        texts = [part.document.text for part in parts]
-        places = (a.tolist() for a in (located.documents, located.starts, located.ends))
-        offsets = np.array([part.offset for part in parts], np.int64)[located.documents]
-        columns = MentionColumns(
-            surfaces=[texts[d][start:end] for d, start, end in zip(*places, strict=True)],
-            starts=located.starts + offsets,
-            ends=located.ends + offsets,
-            linked=np.where(sure >= settings.threshold, best, UNKNOWN).astype(np.int32),
-            sure=sure,
-            confidence=confidence,
-            ranking=ranking,
-            kb=self.kb,
-            score_names=score_names(self.trained.model, ranking.leads.shape[1]),
-        )
-        if self._packed is None:
-            return columns
-        return self._packed.decide(
-            columns, located, texts, settings.threshold, explain=settings.explain
+        return flatten_joined(
+            joined,
+            begin[order],
+            end[order],
+            numbers[order],
+            table,
+            self.words,
+            aliases=aliases[name_of],
+            mixed=mixed,
         )
 
     def rank(self, located: Located, is_scored: Bools | None = None) -> Ranking:

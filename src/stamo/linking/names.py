@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from html import unescape
@@ -29,8 +29,8 @@ from stamo.features.mentions import Lexicon
 from stamo.kb.base import CandidateTable, KnowledgeBase, normalise_surface
 from stamo.kb.storage import expand
 from stamo.linking.haystack import begins_sentence
-from stamo.linking.texts import MAX_REMEMBERED_LENGTH, Detected, JoinedTexts
-from stamo.system.files import Bools, Float64, Int32, Int64
+from stamo.linking.texts import Detected, JoinedTexts
+from stamo.system.files import Bools, Int32, Int64
 
 _QUOTES = "\"'`“”‘’«»„‚‹›()[]{}<>.,;:!?*_|/\\-–— "
 _POSSESSIVES = ("'s", "’s", "'", "’")
@@ -80,116 +80,63 @@ def _first_known(kb: KnowledgeBase, spellings: Iterable[str]) -> str:
     return distinct[found[0]] if len(found) else ""
 
 
-@dataclass(frozen=True)
-class NameForms:
-    """Which aliases names may be other forms of, and how much each counts; r forms."""
-
-    names: Int64  # (r,) index of the name
-    aliases: Int32  # (r,)
-    weights: Float64  # (r,) as if the name had been so many links to the alias's entities
+NameForms = tuple[tuple[int, float], ...]
+"""Aliases that a name may be another form of, each with how much it counts: as if the name had been
+so many links to the alias's entities."""
 
 
-@dataclass(frozen=True)
-class NameFormFinder:
-    """Finds the aliases that are written like given names, or begin with them.
+def name_forms(kb: KnowledgeBase, name: str) -> NameForms:
+    """Find the aliases that are written like a given name, or begin with it; none if only itself.
 
-    Somebody says that these are names, so they are searched harder than those that are detected:
-    in other spellings, in singular and plural ("Lectionaries"), as the beginning of a longer name
-    ("Asheville" of "Asheville, North Carolina"). A name's own links outweigh all of that as soon
-    as there are some.
-
-    What was found is remembered: the same names come in batch after batch.
+    Somebody says that it is a name, so it is searched harder than those that are detected: in other
+    spellings, in singular and plural ("Lectionaries"), as the beginning of a longer name
+    ("Asheville" of "Asheville, North Carolina"). A name's own links outweigh all of that as soon as
+    there are some.
     """
-
-    kb: KnowledgeBase
-    _known: dict[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
-
-    def of(self, names: Sequence[str], fixed: frozenset[str] = frozenset()) -> NameForms:
-        """Return the forms of names, but of those that are fixed."""
-        wanted = [(i, name) for i, name in enumerate(names) if name not in fixed]
-        new = list(dict.fromkeys(name for _, name in wanted if name not in self._known))
-        if len(self._known) + len(new) > MAX_REMEMBERED:
-            self._known.clear()
-            new = list(dict.fromkeys(name for _, name in wanted))
-        found = dict(zip(new, _weighted(self.kb, new), strict=True)) if new else {}
-        rows = [
-            (i, alias, weight)
-            for i, name in wanted
-            for alias, weight in (found[name] if name in found else self._known[name])
-        ]
-        self._known.update(
-            (n, all_) for n, all_ in found.items() if len(n) <= MAX_REMEMBERED_LENGTH
-        )
-        which, aliases, weights = zip(*rows, strict=True) if rows else ((), (), ())
-        return NameForms(
-            np.array(which, np.int64), np.array(aliases, np.int32), np.array(weights, np.float64)
-        )
+    own = kb.alias_id(name)
+    alike = _shares(kb, set(spelled_alike(name)), own, SPELLING_WEIGHT)
+    longer = _shares(kb, _longer(kb, name, own), own, LONGER_WEIGHT)
+    if own < 0 and not alike and not longer:
+        longer = _shares(kb, _without_title(kb, name), own, LONGER_WEIGHT)
+    if not alike and not longer:
+        return ()
+    itself = {own: float(max(kb.alias_counts[own], 1))} if own >= 0 else {}
+    return *(longer | alike).items(), *itself.items()
 
 
-def _weighted(kb: KnowledgeBase, names: Sequence[str]) -> list[tuple[tuple[int, float], ...]]:
-    """Return the aliases that each name may be a form of, with weights; none if only itself."""
-    own = kb.alias_ids(names)
-    alike = _shares(kb, [set(spelled_alike(name)) for name in names], own, SPELLING_WEIGHT)
-    longer = _shares(kb, _longer(kb, names, own), own, LONGER_WEIGHT)
-    lost = [i for i, n in enumerate(own.tolist()) if n < 0 and not alike[i] and not longer[i]]
-    bare = [_without_title(kb, names[i]) for i in lost]
-    longer |= zip(lost, _shares(kb, bare, own[lost], LONGER_WEIGHT).values(), strict=True)
-    links = np.where(own >= 0, np.maximum(kb.alias_counts[own], 1), 0).astype(np.float64)
-    itself = [{a: n} if a >= 0 else {} for a, n in zip(own.tolist(), links.tolist(), strict=True)]
-    return [
-        (*{**longer[i], **alike[i]}.items(), *itself[i].items()) if alike[i] or longer[i] else ()
-        for i in range(len(names))
-    ]
-
-
-def _shares(
-    kb: KnowledgeBase, forms: Sequence[Collection[str]], own: Int32, weight: float
-) -> dict[int, dict[int, float]]:
-    """Divide a weight, for each name, among its forms that are known by how often each is a link.
+def _shares(kb: KnowledgeBase, forms: Collection[str], own: int, weight: float) -> dict[int, float]:
+    """Divide a weight among the known forms of a name by how often each is a link.
 
     Args:
         kb: Knows the forms.
-        forms: Other forms of each of n names.
-        own: The alias that each name is itself, which gets nothing; -1 where it is none, (n,).
+        forms: Other forms of the name.
+        own: The alias that the name is itself, which gets nothing; -1 where it is none.
         weight: What is divided.
 
     Returns:
-        For each name the aliases, ascending, with their shares; small ones are left out.
+        The share of each alias, ascending; small ones are left out.
     """
-    aliases = kb.alias_ids([form for some in forms for form in some])
-    name = np.repeat(np.arange(len(forms)), [len(some) for some in forms])
-    is_other = (aliases >= 0) & (aliases != own[name])
-    pairs = np.unique(name[is_other] << 32 | aliases[is_other])
-    name, aliases = pairs >> 32, (pairs & 0xFFFFFFFF).astype(np.int32)
+    known = {alias for alias in kb.alias_ids(list(forms)).tolist() if alias >= 0} - {own}
+    if not known:
+        return {}
+    aliases = np.array(sorted(known), dtype=np.int32)
     counts = np.maximum(kb.alias_counts[aliases], 0.5)
-    shares = weight * counts / np.bincount(name, counts, minlength=len(forms))[name]
-    n_own = np.where(own >= 0, kb.alias_counts[own], 0).astype(np.float64)
-    kept = np.flatnonzero(shares >= LEAST_FORM_SHARE * (n_own + weight)[name])
-    result: dict[int, dict[int, float]] = {i: {} for i in range(len(forms))}
-    columns = (name[kept].tolist(), aliases[kept].tolist(), shares[kept].tolist())
-    for i, alias, share in zip(*columns, strict=True):
-        result[i][alias] = share
-    return result
+    shares = weight * counts / counts.sum()
+    n_own = float(kb.alias_counts[own]) if own >= 0 else 0.0
+    kept = shares >= LEAST_FORM_SHARE * (n_own + weight)
+    return dict(zip(aliases[kept].tolist(), shares[kept].tolist(), strict=True))
 
 
-def _longer(kb: KnowledgeBase, names: Sequence[str], own: Int32) -> list[list[str]]:
-    """Return for each name the known ones that begin with it and mean something else."""
-    longer = [
-        [n for sign in (",", " ", "-") for n in kb.names_with_prefix(name + sign, MAX_PREFIXED)]
-        if len(name) >= MIN_LONGER
-        else []
-        for name in names
-    ]
-    some = [i for i, found in enumerate(longer) if found and own[i] >= 0]
-    meant = kb.by_alias.batch(own[some])[0]
-    row, column = np.nonzero(meant >= 0)
-    known = row << 32 | meant[row, column]
-    first = kb.candidate_table([n for i in some for n in longer[i]], 1)[0][:, 0]
-    of_row = np.repeat(np.arange(len(some)), [len(longer[i]) for i in some])
-    is_other = iter((~np.isin(of_row << 32 | first, known)).tolist())
-    for i in some:
-        longer[i] = [n for n in longer[i] if next(is_other)]
-    return longer
+def _longer(kb: KnowledgeBase, name: str, own: int) -> list[str]:
+    """Return the known names that begin with a name and mean something else."""
+    if len(name) < MIN_LONGER:
+        return []
+    longer = [n for sign in ", -" for n in kb.names_with_prefix(name + sign, MAX_PREFIXED)]
+    if not longer or own < 0:
+        return longer
+    meant = set(kb.by_alias.single(own).ids.tolist())
+    first = kb.candidate_table(longer, 1)[0][:, 0].tolist()
+    return [n for n, entity in zip(longer, first, strict=True) if entity not in meant]
 
 
 def _without_title(kb: KnowledgeBase, name: str) -> list[str]:
@@ -348,7 +295,7 @@ def mix_surfaces(
     aliases: Int32,
     documents: Int32,
     surfaces: Int32,
-    related: NameForms,
+    related: Mapping[int, NameForms],
     fixed: frozenset[str],
 ) -> tuple[Int32, Int64, tuple[Int64, CandidateTable] | None]:
     """Give names that may be forms of several others the candidates of all of them.
@@ -362,7 +309,7 @@ def mix_surfaces(
         aliases: Their aliases, -1 for unknown ones, shape (n,).
         documents: The document of each mention, shape (M,).
         surfaces: The name of each mention, shape (M,).
-        related: Forms of names that hold in every document.
+        related: Forms of names that hold in every document, by the names.
         fixed: Names that are left as they are.
 
     Returns:
@@ -387,15 +334,17 @@ def mix_surfaces(
         place = np.minimum(np.searchsorted(keys, mine), len(keys) - 1)
         surfaces = np.where(keys[place] == mine, n + place, surfaces).astype(np.int32)
     # What the short names mean by themselves: by their related forms, or their own links.
-    order = np.argsort(related.names, kind="stable")
-    first = np.searchsorted(related.names[order], own)
-    n_forms = np.searchsorted(related.names[order], own, side="right") - first
-    forms = order[expand(first, n_forms)]
+    table = [(i, *form) for i, forms in related.items() for form in forms]
+    of_name, alias_of, weight_of = np.array(table, dtype=np.float64).reshape(-1, 3).T
+    of_name, alias_of = of_name.astype(np.int64), alias_of.astype(np.int32)
+    first = np.searchsorted(of_name, own)
+    n_forms = np.searchsorted(of_name, own, side="right") - first
+    forms = expand(first, n_forms)
     alone = np.flatnonzero((n_forms == 0) & (aliases[own] >= 0))
     links = np.maximum(kb.alias_counts[aliases[own[alone]]], 1).astype(float)
-    surface = [related.names, n + row, n + np.repeat(np.arange(len(own)), n_forms), n + alone]
-    alias = [related.aliases, aliases[full], related.aliases[forms], aliases[own[alone]]]
-    weight = [related.weights, np.full(len(row), FULL_NAME_WEIGHT), related.weights[forms], links]
+    surface = [of_name, n + row, n + np.repeat(np.arange(len(own)), n_forms), n + alone]
+    alias = [alias_of, aliases[full], alias_of[forms], aliases[own[alone]]]
+    weight = [weight_of, np.full(len(row), FULL_NAME_WEIGHT), weight_of[forms], links]
     used, place = np.unique(np.concatenate(surface), return_inverse=True)
     if not len(used):
         return surfaces, name_of, None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,8 +19,9 @@ from stamo.features.base import Theta
 from stamo.features.mentions import UNKNOWN, FlatCorpus, Surroundings
 from stamo.features.pile import Pile, TextEncoder, candidate_rows, prepare_pile
 from stamo.kb.base import KnowledgeBase
+from stamo.linking.detect import LinkerSettings
 from stamo.linking.forms import CapitalNames, find_alias_forms
-from stamo.linking.results import NO_PACK, Contribution, MentionColumns, PackReasons, Reason
+from stamo.linking.results import Contribution, MentionColumns, PackReasons, Reason
 from stamo.linking.texts import Located
 from stamo.models.correction import (
     PARTS,
@@ -60,8 +61,27 @@ class PackScores:
     none: Float64  # (n,) probability of "none of these" where it does not mean the entity
     scores: Float32  # (n, C + 1) g(e; m), the packed entity last
     candidates: Int32  # (n, C) the known candidates
-    reasons: Callable[[int], tuple[Reason, ...]]
-    """Names what speaks for and against, for one of the n."""
+    pile: Pile
+    """The mentions that were looked at."""
+    place: Int64  # (n,) which of them each one is
+    theta: Theta
+
+    def reasons(self, row: int) -> tuple[Reason, ...]:
+        """Return what speaks for and against the entity, the weightiest first.
+
+        A part that has named terms is given by them.
+        """
+        found: list[Reason] = []
+        whole = dict(zip(PARTS, self.parts[row].tolist(), strict=True))
+        for view, weights in weighed_views(self.theta).items():
+            terms = view.terms(self.pile, int(self.place[row]))
+            if terms is not None:
+                whole.pop(view.part, None)
+                for name, term in terms:
+                    found.append(Reason(view.part, name, float(np.dot(term, weights[0]))))
+        found += [Reason(part, "", weight) for part, weight in whole.items()]
+        told = [reason for reason in found if abs(reason.weight) >= LEAST_WEIGHT]
+        return tuple(sorted(told, key=lambda r: (-abs(r.weight), r.name))[:N_REASONS])
 
 
 def score_pack(
@@ -110,13 +130,6 @@ def score_pack(
     to_none = none_odds(pile, theta)
     none = np.zeros(len(rows)) if to_none is None else expit(to_none[:, 0])
     shift = float(pack.groups[SHIFT].sum()) if SHIFT in pack.groups else 0.0
-
-    def reasons(row: int) -> tuple[Reason, ...]:
-        found = int(place[row])
-        return find_reasons(
-            pile, theta, found, dict(zip(PARTS, parts[found].tolist(), strict=True))
-        )
-
     return PackScores(
         rows=named,
         odds=odds[place],
@@ -126,7 +139,9 @@ def score_pack(
         none=none[place],
         scores=frozen.scores(theta)[place],
         candidates=pile.mentions.candidates[place],
-        reasons=reasons,
+        pile=pile,
+        place=place,
+        theta=theta,
     )
 
 
@@ -151,33 +166,6 @@ def first_of_each(documents: Int32, names: Int32, most: int) -> tuple[Int64, Int
     stands_for[order] = order[begins + number]
     chosen, place = np.unique(stands_for, return_inverse=True)
     return chosen, place.astype(np.int64)
-
-
-def find_reasons(
-    pile: Pile,
-    theta: Theta,
-    row: int,
-    parts: dict[str, float],
-) -> tuple[Reason, ...]:
-    """Return what speaks for and against the entity, the weightiest first.
-
-    Args:
-        pile: The mentions that were scored.
-        theta: θ(e*) of the entity.
-        row: The mention.
-        parts: What each part adds to its log odds; a part that has named terms is given by them.
-    """
-    found: list[Reason] = []
-    whole = dict(parts)
-    for view, weights in weighed_views(theta).items():
-        terms = view.terms(pile, row)
-        if terms is not None:
-            whole.pop(view.part, None)
-            for name, term in terms:
-                found.append(Reason(view.part, name, float(np.dot(term, weights[0]))))
-    found += [Reason(part, "", weight) for part, weight in whole.items()]
-    told = [reason for reason in found if abs(reason.weight) >= LEAST_WEIGHT]
-    return tuple(sorted(told, key=lambda reason: (-abs(reason.weight), reason.name))[:N_REASONS])
 
 
 class PackedEntities:
@@ -221,9 +209,7 @@ class PackedEntities:
         columns: MentionColumns,
         batch: Located,
         texts: Sequence[str],
-        threshold: float,
-        *,
-        explain: bool = False,
+        settings: LinkerSettings,
     ) -> MentionColumns:
         """Decide again on the mentions of a batch that may mean the entity of a pack.
 
@@ -234,8 +220,7 @@ class PackedEntities:
             columns: The mentions as they are linked without packs.
             batch: The same mentions, flattened.
             texts: The documents of the batch.
-            threshold: A mention whose best candidate has a lower confidence is not linked.
-            explain: Say why.
+            settings: How to link.
         """
         form_of = str if self._forms is None else self._forms.name_of
         if self._spellings.isdisjoint(map(form_of, columns.surfaces)):
@@ -249,7 +234,9 @@ class PackedEntities:
                 )
             except Exception:
                 # Whatever is wrong with one pack, the other packs and the text are fine.
-                self._note_failure(pack)
+                if pack.entity.id not in self.failed:
+                    self.failed.add(pack.entity.id)
+                    logger.exception("The pack of %r fails and is left out", pack.entity.id)
                 continue
             if some is not None:
                 scores[i] = some
@@ -292,9 +279,9 @@ class PackedEntities:
         is_chosen = wins | (is_old & (confidence[:, 0] >= rest * none))
         linked, sure = columns.linked.copy(), columns.sure.astype(np.float64)
         sure[rows] = np.where(is_chosen, confidence[:, 0], 0.0)
-        is_linked = is_chosen & (sure[rows] >= threshold)
+        is_linked = is_chosen & (sure[rows] >= settings.threshold)
         linked[rows] = np.where(is_linked, candidates[:, 0], UNKNOWN)
-        without = np.full_like(linked, NO_PACK)
+        without = columns.without.copy()
         without[rows] = columns.linked[rows]
         # Room for the packs behind the candidates of every mention, then theirs in their order.
         wider, ranking = ((0, 0), (0, new.shape[1])), columns.ranking
@@ -309,14 +296,15 @@ class PackedEntities:
             values[rows] = np.take_along_axis(own, ranked, axis=1)
             scores_and_priors.append(values)
         reasons: dict[int, PackReasons] = {}
-        if explain:
+        if settings.explain:
             first: list[int] = np.array(used)[order[:, 0]].tolist()
             number = rows - np.searchsorted(batch.documents, batch.documents[rows])
-            for row, i, j, k in zip(
-                rows.tolist(), first, map(int, place), number.tolist(), strict=True
-            ):
-                is_named = k < MAX_EXPLAINED
-                reasons[row] = self._explain(self.packs[i], scores[i], j, named=is_named)
+            columns_of_rows = (rows.tolist(), first, map(int, place), number.tolist())
+            for row, i, j, k in zip(*columns_of_rows, strict=True):
+                adds = zip(PARTS, scores[i].parts[j].tolist(), strict=True)
+                why = tuple(Contribution(part, x, 0.0, x) for part, x in adds)
+                named = scores[i].reasons(j) if k < MAX_EXPLAINED else ()
+                reasons[row] = self.packs[i].entity.id, why, named
         return replace(
             columns,
             linked=linked,
@@ -372,21 +360,3 @@ class PackedEntities:
             text=Surroundings(texts, documents, starts, ends),
         )
         return corpus, rows
-
-    def _explain(
-        self, pack: EntityPack, scores: PackScores, place: int, *, named: bool
-    ) -> PackReasons:
-        adds = zip(PARTS, scores.parts[place].tolist(), strict=True)
-        why = tuple(Contribution(name, x, 0.0, x) for name, x in adds)
-        reasons: tuple[Reason, ...] = ()
-        if named:
-            try:
-                reasons = scores.reasons(place)
-            except Exception:
-                self._note_failure(pack)
-        return pack.entity.id, why, reasons
-
-    def _note_failure(self, pack: EntityPack) -> None:
-        if pack.entity.id not in self.failed:
-            self.failed.add(pack.entity.id)
-            logger.exception("The pack of %r fails and is left out", pack.entity.id)

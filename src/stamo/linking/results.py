@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -193,41 +193,17 @@ class MentionColumns:
     confidence: NDArray[np.floating]  # (M, S) of each candidate, 0 where there is none
     ranking: Ranking
     """The candidates, the best first."""
+    without: Int32  # (M,) what it would be linked to without packs, or `NO_PACK`
     kb: KnowledgeBase
     score_names: tuple[str, ...] = ()
     """The n scores of explanations."""
     packed: tuple[EmergingEntity, ...] = ()
     """The entities of packs."""
-    without: Int32 | None = None
-    """What each mention would be linked to without packs, or `NO_PACK`; None without packs, (M,)"""
     reasons: Mapping[int, PackReasons] = field(default_factory=dict)
     """Why a mention means the entity of a pack or not, by row, where that was asked for."""
 
-    @cached_property
-    def shown(self) -> dict[int, ScoredCandidate]:
-        """Every candidate by its number, its own numbers still to be filled in."""
-        return self._named(self.ranking.candidates.ravel())
-
-    @cached_property
-    def chosen(self) -> list[ScoredCandidate | None]:
-        """What each mention is linked to."""
-        named = self._named(self.linked)
-        return [named.get(number) for number in self.linked.tolist()]
-
-    def without_packs(self, row: int) -> str | None:
-        """Return what a mention whose name a pack knows would be linked to without packs."""
-        assert self.without is not None
-        entity = int(self.without[row])
-        return self.shown[entity].entity if entity >= 0 else None
-
-    def in_pack(self, rows: slice) -> list[int]:
-        """Return those of some mentions whose name a pack knows."""
-        if self.without is None:
-            return []
-        found: list[int] = np.flatnonzero(self.without[rows] != NO_PACK).tolist()
-        return [rows.start + i for i in found]
-
-    def _named(self, numbers: Int32) -> dict[int, ScoredCandidate]:
+    def named(self, numbers: Int32) -> dict[int, ScoredCandidate]:
+        """Return entities by their numbers, what they are scored still to be filled in."""
         numbers, n = np.unique(numbers), self.kb.n_entities
         ids = numbers[(numbers >= 0) & (numbers < n)]
         known = zip(ids.tolist(), self.kb.titles(ids), self.kb.external_ids(ids), strict=True)
@@ -236,6 +212,54 @@ class MentionColumns:
             e = self.packed[i - n]
             named[i] = ScoredCandidate(e.id, 0.0, 0.0, 0.0, e.external_id, e.type, e.url)
         return named
+
+    @cached_property
+    def mentions(self) -> list[LinkedMention]:
+        """The values of all mentions."""
+        ranking, made = self.ranking, list[LinkedMention]()
+        arrays = (ranking.candidates, self.confidence, ranking.scores, ranking.priors)
+        more = (self.starts, self.ends, self.sure, ranking.psi, ranking.leads)
+        shown = self.named(ranking.candidates)
+        title = {number: candidate.entity for number, candidate in shown.items()}
+        columns = [array.tolist() for array in (*arrays, *more, self.linked, self.without)]
+        rows = zip(self.surfaces, *columns, strict=True)
+        for row, (surface, ids, shares, scores, priors, start, end, sure, *rest) in enumerate(rows):
+            candidates = tuple(
+                shown[e]._replace(confidence=c, score=g, prior=prior)
+                for e, c, g, prior in zip(ids, shares, scores, priors, strict=True)
+                if e >= 0
+            )
+            psi, leads, linked, without = rest
+            why = tuple(map(Contribution, self.score_names, *psi, leads))
+            name, why, reasons = self.reasons.get(row, ("", why, ()))
+            place, packs = (surface, start, end), (title.get(without), without != NO_PACK)
+            entity = title.get(linked)
+            made.append(LinkedMention(*place, entity, sure, candidates, why, *packs, reasons, name))
+        return made
+
+    @cached_property
+    def records(self) -> list[dict[str, Any]]:
+        """The records of all mentions without candidates; values are made only to explain."""
+        if self.score_names or self.reasons:
+            return [mention.to_record(all_candidates=False) for mention in self.mentions]
+        named = self.named(np.append(self.linked, self.without))
+        chosen = [named.get(number) for number in self.linked.tolist()]
+        records = list(
+            map(
+                mention_record,
+                self.starts.tolist(),
+                self.ends.tolist(),
+                self.surfaces,
+                [one and one.entity for one in chosen],
+                np.round(self.sure.astype(np.float64), 4).tolist(),
+                [one.id if one else "" for one in chosen],
+            )
+        )
+        for row in np.flatnonzero(self.without != NO_PACK).tolist():
+            without = named.get(int(self.without[row]))
+            records[row] |= declared_fields(chosen[row])
+            records[row]["without_packs"] = without and without.entity
+        return records
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -247,74 +271,16 @@ class MentionRows(Sequence[LinkedMention]):
 
     @cached_property
     def _values(self) -> tuple[LinkedMention, ...]:
-        columns, rows, ranking = self.columns, self.rows, self.columns.ranking
-        arrays = (ranking.candidates, columns.confidence, ranking.scores, ranking.priors)
-        more = (columns.starts, columns.ends, columns.sure, ranking.psi, ranking.leads)
-        values = (array[rows].tolist() for array in (*arrays, *more))
-        shown, made = columns.shown, []
-        for surface, chosen, ids, shares, scores, priors, start, end, sure, psi, leads in zip(
-            columns.surfaces[rows], columns.chosen[rows], *values, strict=True
-        ):
-            candidates = tuple(
-                shown[e]._replace(confidence=c, score=g, prior=prior)
-                for e, c, g, prior in zip(ids, shares, scores, priors, strict=True)
-                if e >= 0
-            )
-            why = tuple(map(Contribution, columns.score_names, *psi, leads))
-            entity = chosen and chosen.entity
-            made.append(LinkedMention(surface, start, end, entity, sure, candidates, why))
-        for row in columns.in_pack(rows):
-            name, why, reasons = columns.reasons.get(row, ("", (), ()))
-            made[row - rows.start] = made[row - rows.start]._replace(
-                why=why,
-                without_packs=columns.without_packs(row),
-                in_pack=True,
-                reasons=reasons,
-                reasons_for=name,
-            )
-        return tuple(made)
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return the records without candidates; values are made only where they explain."""
-        columns, rows = self.columns, self.rows
-        if columns.score_names or columns.reasons:
-            return [mention.to_record(all_candidates=False) for mention in self]
-        chosen = columns.chosen[rows]
-        records = list(
-            map(
-                mention_record,
-                columns.starts[rows].tolist(),
-                columns.ends[rows].tolist(),
-                columns.surfaces[rows],
-                [one and one.entity for one in chosen],
-                np.round(columns.sure[rows].astype(np.float64), 4).tolist(),
-                [one.id if one else "" for one in chosen],
-            )
-        )
-        for row in columns.in_pack(rows):
-            record, one = records[row - rows.start], chosen[row - rows.start]
-            record |= declared_fields(one)
-            record["without_packs"] = columns.without_packs(row)
-        return records
+        return tuple(self.columns.mentions[self.rows])
 
     def __len__(self) -> int:
         return int(self.rows.stop - self.rows.start)
 
-    @overload
-    def __getitem__(self, index: int) -> LinkedMention: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[LinkedMention, ...]: ...
-    def __getitem__(self, index: int | slice) -> LinkedMention | tuple[LinkedMention, ...]:
+    def __getitem__(self, index: Any) -> Any:
         return self._values[index]
-
-    def __iter__(self) -> Iterator[LinkedMention]:
-        return iter(self._values)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, tuple | MentionRows) and self._values == tuple(other)
-
-    def __hash__(self) -> int:
-        return hash(self._values)
 
     def __repr__(self) -> str:
         return repr(self._values)
@@ -362,7 +328,7 @@ class LinkedDocument:
         if self.error is not None:
             return record | {"error": self.error}
         if not all_candidates and isinstance(self.mentions, MentionRows):
-            return record | {"mentions": self.mentions.records()}
+            return record | {"mentions": self.mentions.columns.records[self.mentions.rows]}
         records = [mention.to_record(all_candidates=all_candidates) for mention in self.mentions]
         return record | {"mentions": records}
 

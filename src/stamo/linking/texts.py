@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -229,19 +229,24 @@ def flatten_joined(
     surfaces: Int32,
     table: tuple[str, ...],
     words: Mapping[str, int],
-) -> FlatCorpus:
-    """Flatten joined texts whose mentions are ordered by start."""
+    **names: Any,
+) -> Located:
+    """Flatten joined texts whose mentions are ordered by start; `names` is known of the table."""
     ids = np.fromiter(map(words.__getitem__, joined.words), np.int32, len(joined.words))
     content = np.flatnonzero(ids >= 0)
     word_starts, word_ends = joined.starts[content], joined.ends[content]
-    return FlatCorpus(
+    documents = joined.document_of(starts)
+    corpus = FlatCorpus(
         words=ids[content],
         word_offsets=np.searchsorted(word_starts, joined.offsets).astype(np.int64),
-        documents=joined.document_of(starts),
+        documents=documents,
         # A word that overlaps the mention belongs to neither side of its context.
         before=np.searchsorted(word_ends, starts, side="right").astype(np.int64),
         after=np.searchsorted(word_starts, ends, side="left").astype(np.int64),
         surfaces=surfaces,
         entities=np.full(len(starts), UNKNOWN, dtype=np.int32),
         surface_table=table,
+        **names,
     )
+    local_starts, local_ends = (joined.local(documents, places) for places in (starts, ends))
+    return Located(documents, local_starts, local_ends, corpus)

@@ -229,14 +229,24 @@ def _member(kind: str) -> Any:
     return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_WINDOW_BYTES)
 
 
-def in_utf8(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield text in UTF-8 without its mark; a mark of UTF-16 tells that it is in that."""
+def in_utf8(blocks: Iterator[bytes], encoding: str = "") -> Iterator[bytes]:
+    """Yield text in UTF-8 without its mark; a mark tells that it is in UTF-8 or UTF-16.
+
+    Args:
+        blocks: The text.
+        encoding: That of a text without a mark, where it is not UTF-8.
+
+    Raises:
+        UnicodeDecodeError: It is not in the encoding that is named.
+    """
     first = b""
     while len(first) < 3 and (more := next(blocks, b"")):
         first += more
     whole = chain([first.removeprefix(codecs.BOM_UTF8)], blocks)
     if first.startswith(UTF_16_MARKS):
         return (text.encode() for text in codecs.iterdecode(whole, "utf-16", "replace"))
+    if encoding and not first.startswith(codecs.BOM_UTF8):
+        return (text.encode() for text in codecs.iterdecode(whole, encoding))
     return whole
 
 

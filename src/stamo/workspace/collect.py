@@ -3,18 +3,21 @@
 One automaton over all aliases rules out most of a crawl before it is parsed. What is left goes to
 the workspaces whose names it may hold, and each decides as if it were alone.
 
-Behind whole files, every 32 MB or so, the workspaces write down how far they came. A run that was
-killed goes on behind the last of these files and ends with the same documents as one that was not.
+A file is known by what it holds, whatever it is called: one that was read is not read again, and
+one that grew or changed is. Behind whole files, every 32 MB or so, the workspaces write down which
+files they have read. A run that was killed goes on behind the last of these and ends with the same
+documents as one that was not; one that failed leaves the workspaces as they were.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -29,12 +32,13 @@ from stamo.corpus.reading import (
     InputFile,
     ReadFiles,
     SkipCounter,
+    content_key,
     list_files,
     read_files,
     split_document,
 )
 from stamo.corpus.types import Document, Mention, without_overlaps
-from stamo.errors import WorkspaceError
+from stamo.errors import StamoError, WorkspaceError
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.detect import LinkerSettings
 from stamo.linking.forms import find_alias_forms
@@ -72,7 +76,9 @@ class CollectSettings:
     """Stop after so many documents were kept."""
     text_column: str = ""
     """The column of tables that holds the texts; `text` and the like by default. An interrupted
-    collecting goes on with the one it began with."""
+    collecting goes on with the one it began with, and with its encoding."""
+    encoding: str = ""
+    """The encoding of texts, where it is neither UTF-8 nor UTF-16 with a mark."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +118,8 @@ class CollectProgress:
 
 
 OnCollect = Callable[[CollectProgress], None]
-_Group = tuple[str, tuple[str, ...], tuple[int, str]]
-"""What one pass reads for: the column of texts, the sources, the last file that was read."""
+HOW = ("text_column", "encoding")
+"""What a workspace remembers of how its interrupted sources are read."""
 
 
 def collect(
@@ -131,9 +137,8 @@ def collect(
 ) -> list[Collected]:
     """Collect the candidate documents of workspaces; each ends as if it were alone.
 
-    An interrupted collecting goes on when it is given the same sources, or none. After a complete
-    one, further sources are added; a workspace that has them all stays as it is while the others
-    are fed. The sources are read once, unless the workspaces wait for different ones.
+    What an interrupted collecting has not read yet is read first. A workspace that has read a file
+    stays as it is while others are fed with it. Every file is read once.
 
     Args:
         workspaces: The folders of the emerging entities.
@@ -148,75 +153,57 @@ def collect(
         on_progress: Called after each batch and from time to time.
 
     Raises:
-        WorkspaceError: There is nothing to read, or other sources wait to be finished.
-        CorpusFormatError: A source does not exist; nothing is changed then.
+        WorkspaceError: There is nothing to read, or another knowledge base or model was used.
+        CorpusFormatError: A source does not exist or cannot be read.
+        MissingExtraError: A file needs one. After any of these, the workspaces are as they were.
     """
     if len({workspace.path.resolve() for workspace in workspaces}) < len(workspaces):
         raise WorkspaceError("A workspace is named twice; name each one once.")
     list_files(sources)  # refuses what is missing before anything is changed
     given = [str(source) for source in sources]
     known = {"kb_fingerprint": kb.fingerprint, "model_fingerprint": trained.fingerprint}
-    known |= (origin or {}) | {"text_column": settings.text_column}
+    known |= origin or {}
+    names = tuple(dict.fromkeys(a for w in workspaces for a in w.entity.aliases))
     with ExitStack() as locks:
-        groups: dict[_Group, list[tuple[Workspace, dict[str, Any]]]] = {}
+        former: list[CollectedParts] = []
+        states: list[dict[str, Any]] = []
+        how = {name: getattr(settings, name) for name in HOW}
         for workspace in workspaces:
             locks.enter_context(workspace.lock("collect"))
-            manifest = CollectedParts() if fresh else workspace.documents.manifest
+            former.append(workspace.documents.manifest)
+            manifest = CollectedParts() if fresh else former[-1]
             if manifest.state:
                 check_origin(workspace, kb, trained)
-            state = _next_state(manifest, workspace.entity.id, given, known)
-            left = tuple(state["sources"][state["begun"] :])
-            group = (state["text_column"], left, tuple(state.get("position") or (-1, "")))
-            groups.setdefault(group, []).append((workspace, state))
-        if groups and not any(left for _, left, _ in groups):
-            many = f"all {len(workspaces)} workspaces"
-            whose = many if len(workspaces) > 1 else repr(workspaces[0].entity.id)
-            raise WorkspaceError(
-                f"All of {', '.join(state['sources'])} is collected for {whose}; name other "
-                "documents with --from, or start anew with --fresh."
-            )
-        files_by_group = {group: list_files(group[1]) for group in groups}
-        if fresh:
-            for workspace in workspaces:
-                workspace.documents.clear()
-        names = tuple(dict.fromkeys(a for w in workspaces for a in w.entity.aliases))
+            waiting = [name for name in manifest.state.get("waiting", []) if name != STDIN]
+            if not given and not waiting:
+                raise WorkspaceError(
+                    f"There is nothing to collect from for {workspace.entity.id!r}; name documents "
+                    "with --from."
+                )
+            if waiting:
+                how = {name: how[name] or str(manifest.state.get(name, "")) for name in HOW}
+            state = dict(manifest.state or known)
+            for name, before in (("waiting", waiting), ("sources", state.get("sources", []))):
+                state[name] = list(dict.fromkeys([*before, *given]))
+            states.append(state)
         choice = LinkerSettings(batch_size=BATCH_SIZE, mentions="detect")
         linker = Linker(kb, trained, settings=choice, extra_aliases=names)
-        collected: dict[Path, Collected] = {}
-        for group, members in groups.items():
-            spaces = [CollectingSpace(*member, names, settings, kb) for member in members]
-            if group[1]:
-                reader = partial(read, stdin=stdin, text_column=group[0])
-                _Pass(spaces, linker, files_by_group[group], group[2], on_progress).run(
-                    reader, settings.casefold
-                )
-            collected |= {space.workspace.path: space.collected() for space in spaces}
-        return [collected[workspace.path] for workspace in workspaces]
-
-
-def _next_state(
-    manifest: CollectedParts, name: str, sources: list[str], origin: dict[str, str]
-) -> dict[str, Any]:
-    """Return where to begin: a new state, the old one, or the old one with what it lacks."""
-    old = dict(manifest.state)
-    if not old:
-        if not sources:
-            raise WorkspaceError(
-                f"There is nothing to collect from for {name!r}; name documents with --from."
-            )
-        return {"sources": sources, "begun": 0, **origin}
-    known: list[str] = list(old["sources"])
-    begun = int(old.get("begun", 0))
-    if not manifest.complete:
-        if sources and sources not in (known, known[begun:]):
-            raise WorkspaceError(
-                f"Collecting for {name!r} from {', '.join(known[begun:])} was interrupted; finish "
-                "it without --from, or start anew with --fresh."
-            )
-        return old
-    more = [source for source in sources if source == STDIN or source not in known]
-    new = {"sources": known + more, "begun": len(known), "position": None}
-    return old | new | {"text_column": origin["text_column"]}
+        try:
+            spaces = []
+            for workspace, state in zip(workspaces, states, strict=True):
+                if fresh:
+                    workspace.documents.clear()
+                space = CollectingSpace(workspace, state | how, names, settings, kb)
+                spaces.append(space)
+            reader = partial(read, stdin=stdin, **how)
+            _Pass(spaces, linker, given, on_progress).run(reader, settings.casefold)
+        except StamoError:
+            for workspace, manifest in zip(workspaces, former, strict=True):
+                workspace.documents.restore(manifest)
+            raise
+        for workspace in workspaces:
+            workspace.documents.tidy()
+        return [space.collected() for space in spaces]
 
 
 class CollectingSpace:
@@ -234,7 +221,7 @@ class CollectingSpace:
 
         Args:
             workspace: The folder.
-            state: What its manifest says about the collecting that begins or goes on.
+            state: What its manifest is to say about the collecting that begins or goes on.
             names: The aliases of all workspaces of a pass.
             settings: What is kept.
             kb: Whose language says in which forms names are written.
@@ -246,12 +233,20 @@ class CollectingSpace:
         self.forms = find_alias_forms(self.aliases, kb)
         self.documents = DocumentParts(workspace.documents.folder)  # nothing waits in it yet
         self.copies = NearDuplicates()
+        self.known = frozenset(state.get("files", []))
+        """The files that were read before, by what they hold."""
+        self.read = list(state.get("files", []))
+        """The same and those that are read now."""
         self.ids: set[str] = set()
+        self.texts: set[bytes] = set()
+        """Digests of the kept texts: a file that grew repeats them."""
         self.n_by_alias: Counter[str] = Counter()
         self.n_taken = self.n_new = self.n_characters = 0
         self.waiting: list[tuple[Document, list[Mention]]] = []
         self.skipped = Counter(state.get("skipped", {}))
         self.mended = Counter(state.get("mended", {}))
+        self.was_complete, self.begun = self.documents.manifest.complete, False
+        """Whether nothing waited before; whether its manifest says now that it collects."""
         self.done = False
         """Whether it takes no more documents."""
         for document in self.documents:
@@ -259,7 +254,11 @@ class CollectingSpace:
             self._count(document)
 
     def take(self, document: Document) -> None:
-        """Let a document wait if it holds an alias."""
+        """Let a document wait if it holds an alias and was not kept before."""
+        if _digest(document.text) in self.texts:
+            self.n_taken += 1
+            self.skipped[COPY] += 1
+            return
         mentions = self.matcher.find(document.text)
         if self.forms is not None:
             more = without_overlaps(self.forms.mentions(document.text), mentions)
@@ -285,17 +284,23 @@ class CollectingSpace:
         self.n_new += len(named)
         self.documents.append(named)
 
-    def write(
-        self, here: tuple[int, str], counter: SkipCounter, n_handed: int, *, complete: bool = False
-    ) -> None:
-        """Write down what was kept and left out, and how far was read."""
-        skipped = self.skipped + counter.skipped + Counter({NO_MENTION: n_handed - self.n_taken})
-        self.state |= {
-            "position": list(here),
-            "skipped": dict(skipped),
-            "mended": dict(self.mended + counter.mended),
-            "examples": counter.examples | self.state.get("examples", {}),
-        }
+    def begin(self) -> None:
+        """Write down what is about to be collected, once."""
+        if not self.begun:
+            self.documents.append([], state=self.state)
+            self.begun = True
+
+    def settle(self, counter: SkipCounter, n_handed: int) -> None:
+        """Count what was left out of documents that were read for it."""
+        self.skipped += counter.skipped + Counter({NO_MENTION: n_handed - self.n_taken})
+        self.mended += counter.mended
+        self.state["examples"] = counter.examples | self.state.get("examples", {})
+        self.n_taken = 0
+
+    def write(self, *, complete: bool = False) -> None:
+        """Write down what was kept and left out, and which files were read."""
+        self.state |= {"skipped": dict(self.skipped), "mended": dict(self.mended)}
+        self.state |= {"files": self.read} | ({"waiting": []} if complete else {})
         self.documents.append([], state=self.state, complete=complete)
         self.done = complete
 
@@ -314,27 +319,33 @@ class CollectingSpace:
 
     def _count(self, document: Document) -> None:
         self.ids.add(document.id)
+        self.texts.add(_digest(document.text))
         self.n_by_alias.update(m.surface for m in document.mentions if m.entity is None)
 
 
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()
+
+
 class _Pass:
-    """One reading of files for workspaces that stand at the same place, to their end."""
+    """One reading of all files that a workspace waits for, to their end."""
 
     def __init__(
         self,
         spaces: Sequence[CollectingSpace],
         linker: Linker,
-        files: Sequence[InputFile],
-        position: tuple[int, str],
+        given: Sequence[str],
         on_progress: OnCollect,
     ) -> None:
         self.spaces, self.linker, self.on_progress = spaces, linker, on_progress
-        self.left = [file for file in files if (file.source, file.name) > position]
-        self.position = position
+        self.sources = list(dict.fromkeys(chain(*(s.state["waiting"] for s in spaces), given)))
+        self.files = list_files(self.sources, must_exist=False)
         self.counter = SkipCounter()
-        self.n_total = sum(file.size for file in files)
-        self.n_bytes = self.n_total - sum(file.size for file in self.left)
-        self.n_handed = self.n_reported = 0
+        self.n_total = sum(file.size for file in self.files)
+        self.n_bytes = self.n_read = self.n_handed = self.n_reported = 0
+        self.active: set[CollectingSpace] = set()
+        """The workspaces that wait for the file that is read."""
+        self.waiting_for: dict[InputFile, tuple[str, set[CollectingSpace]]] = {}
 
     def run(self, read: ReadFiles, casefold: bool) -> None:
         """Read the files; give each document to those whose names it may hold."""
@@ -346,39 +357,71 @@ class _Pass:
             stems=list(chain.from_iterable(stems)),
         )
         owners = AliasGroups(names, casefold=casefold, stems=stems)
-        n_written = self.n_bytes
+        n_written = 0
         between = CHECKPOINT_BYTES * max(1, len(self.spaces) // CHECKPOINT_SPACES)
-        for space in self.spaces:  # what is about to be collected is known from here on
-            space.documents.append([], state=space.state)
+        how = repr((casefold, *(self.spaces[0].state[name] for name in HOW)))
         for file, documents in read(
-            self.left, matcher=matcher, on_skip=self.counter, on_bytes=self._add_bytes
+            self._unread(how), matcher=matcher, on_skip=self.counter, on_bytes=self._add_bytes
         ):
-            self.position = (file.source, file.name)
+            key, active = self.waiting_for.pop(file)
+            if active != self.active:
+                self._settle()
+                self.active = active
+            for space in active:
+                space.begin()
             for document in documents:
                 self.n_handed += 1
                 for space in map(self.spaces.__getitem__, owners.of(document.text)):
-                    if not space.done:
+                    if space in active and not space.done:
                         space.take(document)
                         if len(space.waiting) >= max(min(space.n_wanted, BATCH_SIZE), 1):
                             self._keep([space])
                             if not space.n_wanted:
-                                self._write([space], complete=True)
+                                space.settle(self.counter, self.n_handed)
+                                space.write(complete=True)
                 if all(space.done for space in self.spaces):
                     return
                 if sum(space.n_characters for space in self.spaces) > MAX_WAITING:
                     self._keep(self.spaces)
+            for space in active:
+                space.read += [key] if key else []
             if self.n_bytes - n_written >= between:
                 n_written = self.n_bytes
-                self._write(self.spaces)
-        self._write(self.spaces, complete=True)
+                self._write()
+        self._write(complete=True)
         self._report(share=1.0)
 
-    def _write(self, spaces: Sequence[CollectingSpace], *, complete: bool = False) -> None:
-        """Decide on all that waits, and write down that files were read to their end."""
-        self._keep(spaces)
-        for space in spaces:
+    def _unread(self, how: str) -> Iterator[InputFile]:
+        """Yield the files that a workspace waits for and has not read before."""
+        for file in self.files:
+            source, key = self.sources[file.source], content_key(file, how)
+            active = {
+                space
+                for space in self.spaces
+                if not space.done and source in space.state["waiting"] and key not in space.known
+            }
+            if active:
+                self.waiting_for[file] = key, active
+                yield file
+            else:
+                self._add_bytes(file.size)
+
+    def _settle(self) -> None:
+        for space in self.active:
             if not space.done:
-                space.write(self.position, self.counter, self.n_handed, complete=complete)
+                space.settle(self.counter, self.n_handed)
+        self.n_read += self.n_handed + self.counter.skipped.total()
+        for counted in (self.counter.skipped, self.counter.mended, self.counter.examples):
+            counted.clear()
+        self.n_handed = 0
+
+    def _write(self, *, complete: bool = False) -> None:
+        """Decide on all that waits, and write down that files were read to their end."""
+        self._keep(self.spaces)
+        self._settle()
+        for space in self.spaces:
+            if not space.done and (space.begun or (complete and not space.was_complete)):
+                space.write(complete=complete)
 
     def _keep(self, spaces: Sequence[CollectingSpace]) -> None:
         keep([space for space in spaces if space.waiting], self.linker)
@@ -392,7 +435,7 @@ class _Pass:
     def _report(self, share: float | None = None) -> None:
         self.n_reported = self.n_bytes
         n_kept = sum(len(space.ids) for space in self.spaces)
-        n_read = self.n_handed + self.counter.skipped.total()
+        n_read = self.n_read + self.n_handed + self.counter.skipped.total()
         if share is None:
             share = min(1.0, self.n_bytes / max(self.n_total, 1))
         self.on_progress(CollectProgress(n_kept, n_read, share))

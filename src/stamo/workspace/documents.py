@@ -2,7 +2,7 @@
 
 Each part is one compressed file of JSON lines. The manifest names the parts that count and holds
 the collector's state. A crash leaves parts that no manifest names: they are never read, and the
-next collecting overwrites them.
+next collecting removes them.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ class DocumentParts:
 
     folder: Path
     _waiting: list[PartFile] = field(default_factory=list)
+    _number: int = 0
 
     @property
     def manifest(self) -> CollectedParts:
@@ -95,26 +96,41 @@ class DocumentParts:
         in one step.
         """
         self.folder.mkdir(exist_ok=True)
-        parts = [*self.manifest.parts, *self._waiting]
         if documents:
-            # The number names the file, never anything that a document says.
-            name = f"{len(parts):05d}.jsonl.zst"
+            # The number names the file, never anything that a document says. Nothing is written
+            # over: a collecting that fails leaves what was there before.
+            while (self.folder / (name := f"{self._number:05d}.jsonl.zst")).exists():
+                self._number += 1
             lines = (json.dumps(document_to_json(d), ensure_ascii=False) + "\n" for d in documents)
             data = zstandard.ZstdCompressor(level=3).compress("".join(lines).encode())
             write_atomic(self.folder / name, data)
             n_mentions = sum(m.entity is None for d in documents for m in d.mentions)
             part = PartFile(name, _digest(data).hexdigest(), len(documents), n_mentions)
             self._waiting.append(part)
-            parts.append(part)
         if state is not None:
-            self._write(parts, state, complete)
+            self._write([*self.manifest.parts, *self._waiting], state, complete)
 
     def clear(self) -> None:
-        """Forget all documents, to collect anew."""
+        """Forget all documents, to collect anew; `restore` brings them back until `tidy`."""
         if self.folder.exists():
             self._write([], {}, complete=False)
 
-    def _write(self, parts: list[PartFile], state: Mapping[str, Any], complete: bool) -> None:
+    def restore(self, manifest: CollectedParts) -> None:
+        """Go back to what an earlier manifest named."""
+        if manifest.state or manifest.parts:
+            self._write(manifest.parts, manifest.state, manifest.complete)
+        else:
+            (self.folder / DOCUMENTS_MANIFEST).unlink(missing_ok=True)
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Remove parts that the manifest does not name."""
+        named = {part.name for part in self.manifest.parts}
+        for path in self.folder.glob("*.jsonl.zst"):
+            if path.name not in named:
+                path.unlink(missing_ok=True)
+
+    def _write(self, parts: Sequence[PartFile], state: Mapping[str, Any], complete: bool) -> None:
         value = {"parts": [asdict(part) for part in parts], "state": state, "complete": complete}
         data = to_json({"version": DOCUMENTS_VERSION} | value)
         write_atomic(self.folder / DOCUMENTS_MANIFEST, data)

@@ -21,6 +21,7 @@ from stamo.errors import (
 from stamo.kb.base import KnowledgeBase
 from stamo.packs.folder import slug
 from stamo.system.files import explain_os_error
+from stamo.system.streams import in_utf8
 from stamo.workspace.documents import free_id
 from stamo.workspace.folder import Workspace, workspace_folders
 from stamo.workspace.wording import count_of
@@ -121,7 +122,7 @@ class ListedEntity:
     """The folder's name that was asked for; empty for one made from the entity's name."""
 
 
-def read_entity_list(path: str | Path) -> list[ListedEntity]:
+def read_entity_list(path: str | Path, encoding: str = "") -> list[ListedEntity]:
     """Read a table with the columns name, aliases, description, id, type, url and folder.
 
     Only `name` is needed. Aliases are separated by "|" or ";". The name itself is an alias too,
@@ -139,7 +140,7 @@ def read_entity_list(path: str | Path) -> list[ListedEntity]:
     if len(data) > MAX_BYTES:
         raise CorpusFormatError(f"{name} has more than {MAX_BYTES:,} bytes; split the table.")
     try:
-        rows = read_rows([data], delimiters=",\t;")
+        rows = read_rows(in_utf8(iter([data]), encoding), delimiters=",\t;")
         headings = [heading.strip().lower() for heading in next(rows, (1, []))[1]]
         unknown = [heading for heading in headings if heading not in _HEADINGS]
         if "name" not in headings or unknown or len(set(headings)) < len(headings):
@@ -155,9 +156,12 @@ def read_entity_list(path: str | Path) -> list[ListedEntity]:
                 except (CorpusFormatError, SettingsError) as error:
                     sign = "" if isinstance(error, CorpusFormatError) else ":"
                     faults.append(f"{name}, line {line}{sign} {error}")
+    except UnicodeDecodeError:
+        raise CorpusFormatError(f"{name} is not in {encoding}; name another encoding.") from None
     except RowError as error:
         raise CorpusFormatError(
-            f"{name}, line {error.line} cannot be read ({error}); give a CSV or TSV table in UTF-8."
+            f"{name}, line {error.line} cannot be read ({error}); give a CSV or TSV table in "
+            "UTF-8, or name its encoding with --encoding."
         ) from error
     if faults:
         more = [f"And {len(faults) - MAX_FAULTS} more lines."] if len(faults) > MAX_FAULTS else []

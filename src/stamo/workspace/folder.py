@@ -468,7 +468,7 @@ def _next_step(status: Status, started: bool, folder: str) -> tuple[str, str]:
         return "report", f"See what was learned with: stamo report {folder}"
     verdict = status.verdict
     if status.packs and (verdict is None or verdict.decision is Decision.ship):
-        use = f"Use it with: stamo link KB MODEL --with {folder}/packs"
+        use = f"Use it with: stamo link --with {folder}/packs"
         return "link, or update", f"{use}; feed it with: stamo update {folder} --from FILE"
     if status.packs and verdict is not None:
         if verdict.decision is not Decision.label_more:

@@ -17,8 +17,9 @@ import csv
 import io
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from stamo.corpus.formats import parse_json
@@ -48,6 +49,10 @@ _Record = dict[str, Any]
 _Said = tuple[LabelEvent, datetime]
 """What a file says of a mention, and when it first may have said so: what the log says later is
 known already."""
+
+
+class UnknownMentionError(CorpusFormatError):
+    """A label of a document or a mention that is not collected."""
 
 
 def export_labels(
@@ -100,6 +105,7 @@ def import_labels(
     labeller: str,
     at: datetime,
     form: str = "",
+    on_unknown: Callable[[str], None] | None = None,
 ) -> int:
     """Add the labels of a file, all of them or none; return how many were new.
 
@@ -111,16 +117,19 @@ def import_labels(
         labeller: Who labelled, where the file does not say.
         at: When, where the file does not say.
         form: See `export_labels`; told by the beginning of the file by default.
+        on_unknown: Called with a sentence for each label of a mention that is not collected, which
+            is left out; such a file is refused without.
 
     Raises:
         CorpusFormatError: The file has another form; the message names the line or task.
+        UnknownMentionError: It labels a mention that is not collected.
     """
     form = form or detect_form(text)
     if form == LOG:
         return store.merge(_read_log(text))
     by_id = {document.id: document for document in documents}
     if form == TABLE:
-        return add_changes(store, _read_table(text, by_id, labeller, at))
+        return add_changes(store, _read_table(text, by_id, labeller, at, on_unknown))
     tasks = parse_json(text)
     by_text = {document.text: document for document in by_id.values()}
     events: list[LabelEvent] = []
@@ -130,11 +139,21 @@ def import_labels(
             data = _expect(task, "data", dict, "a task")
             events += map(event_from_json, _expect(data, "stamo_events", list, "data", []))
             document = by_id.get(data.get("document_id", "")) or by_text.get(data.get("text", ""))
-            choices += _read_choices(task, data, document, labeller, at)
+            leave_out = partial(_leave_out, on_unknown, f"Task {number} cannot be imported")
+            choices += _read_choices(task, data, document, labeller, at, leave_out)
+        except UnknownMentionError:
+            raise
         except (CorpusFormatError, TypeError) as error:
             raise CorpusFormatError(f"Task {number} cannot be imported: {error}") from error
     with store.together():
         return store.merge(events) + add_changes(store, choices)
+
+
+def _leave_out(on_unknown: Callable[[str], None] | None, place: str, what: str) -> None:
+    """Tell of a label that is left out, or refuse the file where nobody listens."""
+    if on_unknown is None:
+        raise UnknownMentionError(f"{place}: {what}")
+    on_unknown(f"{place}: {what}")
 
 
 def detect_form(text: str) -> str:
@@ -188,7 +207,11 @@ def _read_log(text: str) -> Iterator[LabelEvent]:
 
 
 def _read_table(
-    text: str, documents: Mapping[str, Document], labeller: str, at: datetime
+    text: str,
+    documents: Mapping[str, Document],
+    labeller: str,
+    at: datetime,
+    on_unknown: Callable[[str], None] | None,
 ) -> Iterator[_Said]:
     """Read a table: ours, or any with the columns document, start, end and choice."""
     number = 1
@@ -205,8 +228,6 @@ def _read_table(
                 continue
             number, row = line, dict(zip(headings, map(bare_cell, cells), strict=False))
             name, choice = row.get("document", ""), row.get("choice", "")
-            if name not in documents:
-                raise CorpusFormatError(f"there is no collected document {name[:80]!r}.")
             try:
                 start, end = int(row.get("start", "")), int(row.get("end", ""))
                 when = datetime.fromisoformat(row["at"]) if row.get("at") else at
@@ -214,7 +235,13 @@ def _read_table(
                 raise CorpusFormatError(
                     f"start and end must be whole numbers and the time in ISO form ({error})."
                 ) from error
-            target = find_target(documents[name], start, end)
+            try:
+                if name not in documents:
+                    raise UnknownMentionError(f"there is no collected document {name[:80]!r}.")
+                target = find_target(documents[name], start, end)
+            except UnknownMentionError as error:
+                _leave_out(on_unknown, f"Line {number}", str(error))
+                continue
             if (row.get("surface") or target.surface) not in target.surface:
                 raise CorpusFormatError(
                     f"the mention there is {target.surface!r}, not {row['surface']!r}."
@@ -225,6 +252,8 @@ def _read_table(
             yield _said(target, choice, who, when), when
     except RowError as error:
         raise CorpusFormatError(f"Line {error.line}: {error}") from error
+    except UnknownMentionError:
+        raise
     except CorpusFormatError as error:
         raise CorpusFormatError(f"Line {number}: {error}") from error
 
@@ -235,7 +264,7 @@ def find_target(document: Document, start: int, end: int) -> LabelTarget:
     Other tools mark "Sandy" where the candidate is "Hurricane Sandy".
 
     Raises:
-        CorpusFormatError: There is none.
+        UnknownMentionError: There is none.
     """
     around = None
     for index, mention in enumerate(document.mentions):
@@ -245,7 +274,7 @@ def find_target(document: Document, start: int, end: int) -> LabelTarget:
             around = LabelTarget.of(document.id, index, mention)
     if around is not None:
         return around
-    raise CorpusFormatError(
+    raise UnknownMentionError(
         f"its region {start}-{end} is no candidate mention of the document {document.id!r}."
     )
 
@@ -280,14 +309,17 @@ def _marked(part: Mention | LabelTarget) -> _Record:
 
 
 def _read_choices(
-    task: _Record, data: _Record, document: Document | None, labeller: str, at: datetime
+    task: _Record,
+    data: _Record,
+    document: Document | None,
+    labeller: str,
+    at: datetime,
+    leave_out: Callable[[str], None],
 ) -> Iterator[_Said]:
     if document is None:
-        if data.get("stamo_events"):
-            return  # our own export of a document that is gone: its log is all there is
-        raise CorpusFormatError(
-            "it is about none of the collected documents; import it where they were collected."
-        )
+        if not data.get("stamo_events"):  # of our own export of a document that is gone
+            leave_out("it is about none of the collected documents; import it where they are.")
+        return
     if data.get("text") != document.text:
         raise CorpusFormatError(f"its text is not that of the document {document.id!r}.")
     for annotation in _expect(task, "annotations", list, "a task", []):
@@ -312,7 +344,11 @@ def _read_choices(
                 )
             meta = region["meta"] if isinstance(region.get("meta"), dict) else {}
             who = meta.get("labeller") or ("" if user is None else str(user)) or labeller
-            target = find_target(document, *_span(value, document))
+            try:
+                target = find_target(document, *_span(value, document))
+            except UnknownMentionError as error:
+                leave_out(str(error))
+                continue
             times = [_time(stamp) for stamp in (made, meta.get("at")) if stamp] or [at]
             yield _said(target, chosen[0], who, times[0]), min(times)
 

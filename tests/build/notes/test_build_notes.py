@@ -58,23 +58,6 @@ def test_notes_of_one_title_are_told_apart_by_their_folders(tmp_path):
     }
 
 
-def test_same_bytes_for_any_number_of_workers(tmp_path, monkeypatch):
-    """Workers and chunks leave no trace, and the manifest names the folder with a hash."""
-    root = write_notes(tmp_path / "vault")
-    fingerprints = set()
-    for number, (workers, chunk_bytes) in enumerate([(1, 1 << 20), (2, 10)]):
-        monkeypatch.setattr("stamo.build.notes.CHUNK_BYTES", chunk_bytes)
-        kb, summary = build(root, tmp_path / f"kb{number}", workers=workers, dimensions=5)
-        source = kb.manifest.sources["notes"]
-        fingerprints.add((summary.fingerprint, source.name, source.size, source.sha256))
-    assert len(fingerprints) == 1
-    assert source.name == "vault"
-    assert source.size == sum(path.stat().st_size for path in root.rglob("*.md"))
-    (root / "Index.md").write_text("The index, changed.")
-    changed, _ = build(root, tmp_path / "kb3", dimensions=5)
-    assert changed.manifest.sources["notes"].sha256 != source.sha256
-
-
 def test_broken_files_are_counted_by_reason(tmp_path):
     """Other encodings, binaries, huge files, links out and foreign files leave the others alone."""
     root = write_notes(

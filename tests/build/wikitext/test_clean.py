@@ -7,7 +7,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stamo.build.site import Site
-from stamo.build.wikilinks import Targets, resolve, targets_of
 from stamo.build.wikitext import clean, find_redirect, is_disambiguation
 from tests.build.wikitext.links import anchors_of
 
@@ -199,14 +198,6 @@ def test_rest_of_sheltered_text_is_revealed():
     assert clean("\n|<nowiki>\n|</nowiki>", SITE, "Page").text == "|"
 
 
-@pytest.mark.parametrize(
-    "raw", ["fr:Mot", "http:x", "Talk:x", "FR:a%04", "x-y:z", "Image:b", "a:b"]
-)
-def test_targets_with_a_prefix_are_resolved_alike(raw):
-    """The table of targets says of a prefix what looking at the whole target says."""
-    assert tuple(targets_of(SITE)[raw]) == tuple(resolve(raw, SITE))
-
-
 @settings(max_examples=400, deadline=None)
 @given(WIKITEXT)
 @example("[[' <pre>]]")
@@ -289,13 +280,3 @@ def test_deep_nesting_is_read_without_recursion(opening, closing):
     page = clean(f"x {opening * 50_000}[[A]]{closing * 50_000} y", SITE)
     assert page.text.split()[0] == "x"
     assert not closing or (page.text.split(), page.other_links) == (["x", "y"], [("A", "A")])
-
-
-def test_table_of_targets_stays_bounded():
-    """Neither many nor very long targets make the memory of a worker grow without end."""
-    table = Targets(SITE)
-    for number in range(70_000):
-        table[f"Page {number}"]
-    assert table["x" * 5_000].kind == "broken"
-    assert len(table) < 70_000
-    assert max(map(len, table)) <= 255

@@ -82,18 +82,6 @@ def test_what_is_written_is_read_back(text, name, title):
     assert document.mentions[1].entity.startswith(EMERGING_IRI)
 
 
-def test_a_phrase_may_be_all_of_a_text():
-    """Context and phrase then have one IRI; both are read."""
-    data = format_nif([(context_iri("a", 4), "Java", [NifPhrase(0, 4, entity_iri("Java"))])])
-    assert parse_nif(data)[0].mentions == (Mention("Java", 0, 4, "Java"),)
-
-
-def test_files_can_be_joined():
-    """Several results make one valid file."""
-    data = b"".join(format_nif([(context_iri(str(i), 4), "Java", [])]) for i in range(3))
-    assert len(parse_nif(data)) == 3
-
-
 @pytest.mark.parametrize(
     ("iri", "title"),
     [
@@ -148,16 +136,6 @@ def test_a_file_of_too_many_triples_is_left_out(tmp_path, monkeypatch):
     assert len(list(read_documents([tmp_path], on_skip=skips))) == 1
     (reason,) = skips.skipped
     assert "more than 60 triples" in reason
-
-
-def test_typed_values_are_not_interpreted(caplog):
-    """XML in a literal is text like any other: its entities are not expanded, nothing is logged."""
-    xml = "<!DOCTYPE a [<!ENTITY b 'grown'>]><a>&b;</a>"
-    typed = f'<http://a/1> <http://b> "{xml}"^^rdf:XMLLiteral , "x"^^xsd:dateTime .\n'
-    graph = nif._parse((GERBIL + typed).encode(), None)
-    values = {str(o) for o in graph.objects(nif._uri("http://a/1"))}
-    assert values == {xml, "x"}
-    assert not caplog.records
 
 
 def test_utf16_offsets_after_many_wide_characters():

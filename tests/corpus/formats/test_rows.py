@@ -1,7 +1,6 @@
 """Tables, Parquet and feeds come through the one door; what is broken is named."""
 
 import csv
-import gzip
 import io
 
 import pyarrow as pa
@@ -86,20 +85,6 @@ def test_dialects(tmp_path, name, options):
     """Commas, semicolons, bars and tabs are told by the header."""
     documents, _ = read(write_csv(tmp_path / name, **options))
     assert texts(documents) == [row["text"] for row in ROWS]
-
-
-def test_compressed_tables(tmp_path):
-    """A table may be compressed; a Parquet file may not, and says so."""
-    plain = write_csv(tmp_path / "a.csv").read_bytes()
-    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf" + plain))
-    assert texts(read(tmp_path / "a.csv.gz")[0]) == [row["text"] for row in ROWS]
-    data = write_parquet(tmp_path / "b.parquet").read_bytes()
-    (tmp_path / "c.parquet.gz").write_bytes(gzip.compress(data))
-    documents, skips = read(tmp_path / "c.parquet.gz")
-    assert documents == []
-    assert list(skips.skipped) == ["Parquet from a pipe or inside an archive"]
-    (bad,) = read_chunks(["-"], 1000, stdin=io.BytesIO(data))
-    assert "give the file itself" in bad.error
 
 
 @pytest.mark.parametrize("write", [write_csv, write_parquet])
@@ -301,35 +286,6 @@ def test_rows_that_are_read_strictly(data, line, reason):
     with pytest.raises(tables.RowError, match=reason) as error:
         list(rows)
     assert error.value.line == line
-
-
-@pytest.mark.parametrize(
-    "ids",
-    [
-        pa.array([2**62, 1], pa.timestamp("us")),
-        pa.array([1, 2], pa.timestamp("us", "No/Where")),
-        pa.array([2**31 - 1, 1], pa.int32()).cast(pa.date32()),
-        pa.array([["a" * 1000], []]),
-    ],
-    ids=lambda ids: str(ids.type),
-)
-def test_a_time_or_a_list_is_no_id(tmp_path, ids):
-    """Values that Python cannot hold, or that have parts of any size, are not asked for."""
-    pq.write_table(
-        pa.table({"id": ids, "text": ["Rey left.", "Finn left."]}), tmp_path / "a.parquet"
-    )
-    documents, skips = read(tmp_path)
-    assert texts(documents) == ["Rey left.", "Finn left."]
-    assert not skips.skipped
-
-
-def test_two_columns_of_one_name_are_told(tmp_path):
-    """Which one is meant cannot be known."""
-    columns = [pa.array(["Rey"]), pa.array(["Finn"])]
-    pq.write_table(pa.Table.from_arrays(columns, names=["text", "text"]), tmp_path / "a.parquet")
-    documents, skips = read(tmp_path)
-    assert documents == []
-    assert list(skips.skipped) == ["two columns that are called 'text'"]
 
 
 def test_a_text_that_is_not_utf8_hides_no_other(tmp_path):

@@ -8,7 +8,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from stamo.corpus.types import EmergingEntity
-from stamo.errors import CorpusFormatError
 from stamo.integrations.spark.jobs import spark_reader
 from stamo.workspace.collect import collect
 from stamo.workspace.folder import Workspace
@@ -93,13 +92,3 @@ def test_interrupted_collecting_goes_on(spark, small, crawl, embedded, tmp_path,
     assert 0 < len(list(spaces[0].documents)) < len(embedded[0][0])
     collect(spaces, [], small.kb, small.trained, **arguments)
     assert [list(space.documents) for space in spaces] == embedded[0]
-
-
-def test_missing_source_changes_nothing(spark, small, tmp_path):
-    """A source that is not there is refused before anything is written."""
-    spaces = make_spaces(tmp_path, small)
-    with pytest.raises(CorpusFormatError, match="no file or folder"):
-        collect(
-            spaces, [str(tmp_path / "absent")], small.kb, small.trained, read=spark_reader(spark)
-        )
-    assert not spaces[0].documents.manifest.state

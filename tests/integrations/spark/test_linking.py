@@ -1,8 +1,6 @@
 """Linking on Spark gives what `stamo link` gives, as a set, and goes on when interrupted."""
 
 import json
-import os
-import signal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,10 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from stamo.cli.main import create_app
-from stamo.corpus.reading import list_files, read_chunks
+from stamo.corpus.reading import read_chunks
 from stamo.errors import SettingsError, WorkerError
-from stamo.integrations.spark.jobs import LinkJob, SparkWorkers, link_on_spark, task_bytes
-from stamo.integrations.spark.pieces import PIECE_BYTES, bundle, plan_pieces
+from stamo.integrations.spark.jobs import LinkJob, SparkWorkers, link_on_spark
 from stamo.linking.linker import Linker
 
 pytestmark = pytest.mark.slow
@@ -74,20 +71,6 @@ def test_output_equals_that_of_one_machine(spark, sources, job, expected, tmp_pa
     assert run.n_linked + run.n_failed == len(expected)
 
 
-@pytest.mark.parametrize("n_cores", [1, 2, 3])
-def test_every_core_has_several_tasks(tmp_path, n_cores):
-    """Small files do not share one task; a small input is not cut into crumbs, nor a large one."""
-    line = json.dumps({"text": "x" * 9_000}) + "\n"
-    for number in range(3):
-        (tmp_path / f"{number}.jsonl").write_text(line * 1_500)
-    files = list_files([tmp_path])
-    size = task_bytes(files, n_cores)
-    tasks = bundle(plan_pieces(files, size), size)
-    assert 3 * n_cores <= len(tasks) <= 6 * n_cores + 3
-    assert task_bytes(files, 1000) == 1 << 20
-    assert task_bytes(files * 10, 1) == PIECE_BYTES
-
-
 def test_a_run_that_was_begun_keeps_its_tasks(spark, sources, job, expected, tmp_path):
     """Who goes on with other cores, and so would cut otherwise, takes the tasks that were begun."""
     before = link_on_spark(spark, [str(sources)], str(tmp_path / "out"), job, piece_bytes=PIECE)
@@ -146,20 +129,6 @@ def test_other_output_is_left_alone(spark, sources, job, tmp_path):
     assert len(linked_rows(tmp_path / "out")) == 100
 
 
-def test_killed_task_is_run_again(spark, tmp_path):
-    """A process that is killed in the middle of its work costs time and nothing else."""
-    marker = tmp_path / "killed"
-
-    def work(number):
-        if number == 3 and not marker.exists():
-            marker.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return number * number
-
-    assert list(SparkWorkers(spark).map(work, range(40))) == [n * n for n in range(40)]
-    assert marker.exists()
-
-
 def test_task_that_always_fails_is_one_sentence(spark):
     """What Python said in the task is told, not the trace of the JVM."""
 
@@ -168,16 +137,6 @@ def test_task_that_always_fails_is_one_sentence(spark):
 
     with pytest.raises(WorkerError, match=r"a task \(ValueError: no 1\); see its log"):
         list(SparkWorkers(spark).map(work, [1]))
-
-
-def test_lines_of_pieces_keep_their_numbers(spark, sources, monkeypatch):
-    """Line numbers are counted by tasks of Spark and equal those of one reader."""
-    files = list_files([sources])
-    counted_here = plan_pieces(files, 5000)
-    monkeypatch.setattr("stamo.integrations.spark.pieces.COUNTED_HERE", 0)
-    pieces = plan_pieces(files, 5000, run=SparkWorkers(spark).map)
-    assert pieces == counted_here
-    assert sum(piece.end is not None for piece in pieces) > 10
 
 
 @pytest.mark.parametrize(
@@ -189,6 +148,7 @@ def test_lines_of_pieces_keep_their_numbers(spark, sources, monkeypatch):
 )
 def test_options_that_do_not_fit_are_one_sentence(options, sentence, job):
     """Options of the other engine are refused before anything is opened."""
-    result = CliRunner().invoke(create_app(), ["link", str(job.kb), str(job.model), *options])
+    both = ["--kb", str(job.kb), "--model", str(job.model)]
+    result = CliRunner().invoke(create_app(), ["link", *both, *options])
     assert result.exit_code == 1
     assert sentence in str(result.exception)

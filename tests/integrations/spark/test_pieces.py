@@ -39,27 +39,6 @@ def test_lines_cut_anywhere_give_the_same_chunks(tmp_path_factory, lines, size, 
     assert list(read_pieces(pieces, 1000)) == list(read_chunks([path], 1000))
 
 
-@pytest.mark.parametrize("aim", [100, 990, 1000, 1100, 1600, 5000])
-def test_a_file_is_cut_into_pieces_alike(tmp_path, aim, monkeypatch):
-    """No piece is a crumb and none is much more than was asked for; a last one is not counted."""
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "' + "x" * 7 + '"}\n')
-    path.write_text(path.read_text() * 300)
-    monkeypatch.setattr("stamo.integrations.spark.pieces.COUNTED_HERE", 0)
-    counted = []
-
-    def run(count, pieces):
-        counted.extend(pieces)
-        return map(count, pieces)
-
-    pieces = plan_pieces(list_files([path]), aim, run=run)
-    sizes = [piece.size for piece in pieces]
-    assert max(sizes) - min(sizes) < len(sizes)
-    assert max(sizes) <= 1.5 * aim or len(sizes) == 1
-    assert len(counted) == len(pieces) - 1
-    assert list(read_pieces(pieces, 1000)) == list(read_chunks([path], 1000))
-
-
 def test_files_of_all_kinds_in_the_order_of_one_reader(tmp_path):
     """Folders, Parquet and files that cannot be read come as `read_chunks` gives them."""
     folder = tmp_path / "pile"

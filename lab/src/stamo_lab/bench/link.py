@@ -103,7 +103,8 @@ def measure_linking(
             texts = [document.text for document in islice(cycle(documents), n)]
             lines = [json.dumps({"text": text}) for text in texts or ["London is in England."]]
             (folder / "documents.jsonl").write_text("\n".join(lines), encoding="utf-8")
-            words = ["link", kb_path, model_path, folder / "documents.jsonl", *options]
+            both = ["--kb", kb_path, "--model", model_path]
+            words = ["link", *both, folder / "documents.jsonl", *options]
             command = [sys.executable, "-m", "stamo", *map(str, words)]
             usage, _ = measure("stamo link", command, folder, source=source)
             with (folder / "stdout").open("rb") as file:

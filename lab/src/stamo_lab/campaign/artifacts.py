@@ -47,9 +47,7 @@ def prepare(folder: Path) -> None:
     both = ("--kb", folder / KB, "--model", folder / MODEL)
     build = ("--dimensions", 8, "--held-out", 0.5, "--workers", 1)
     command("build", world.paths.dump_path, folder / KB, *build)
-    command(
-        "train", folder / KB, "--out", folder / MODEL, "--pairs", 300, "--epochs", 1, "--no-encoder"
-    )
+    command("train", "--kb", folder / KB, "--out", folder / MODEL, "--pairs", 300, "--epochs", 1)
     home, entity = folder / "workspace", world.emerging[0]
     aliases = [word for alias in entity.aliases for word in ("--alias", alias)]
     command("new", home, entity.id, *aliases, "--who", "ada")
@@ -64,7 +62,17 @@ def prepare(folder: Path) -> None:
         command("learn", home, *LEARN)
         shutil.copy(next((home / "packs").glob("*.stamo")), folder / pack)
     pile = world.paths.pile_path
-    command("discover", folder / KB, folder / MODEL, "--from", pile, "--out", folder / FOUND)
+    command(
+        "discover",
+        "--kb",
+        folder / KB,
+        "--model",
+        folder / MODEL,
+        "--from",
+        pile,
+        "--out",
+        folder / FOUND,
+    )
     lines = pile.read_text().splitlines(keepends=True)
     (folder / "pile").mkdir()
     for number in range(4):
@@ -156,8 +164,8 @@ def open_kb(folder: Path, rng: random.Random) -> None:
             changed[at] ^= 1 << rng.randrange(8)
         path.write_bytes(changed)
     try:
-        command("info", folder / KB)
-        command("show", folder / KB, rng.choice(("Java", "")))
+        command("info", "--kb", folder / KB)
+        command("show", "--kb", folder / KB, rng.choice(("Java", "")))
     finally:
         path.write_bytes(good)
 

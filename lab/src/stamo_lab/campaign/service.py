@@ -38,7 +38,17 @@ BATCH = 200
 def service(folder: Path) -> Iterator[tuple[httpx.Client, psutil.Process]]:
     """Run the command on a fresh folder of workspaces; yield a client and its process."""
     home = fresh(folder / TEMPLATES / LABELLED, folder / "served")
-    words = ["serve", folder / KB, folder / MODEL, "--workspaces", home, "--port", "0"]
+    words = [
+        "serve",
+        "--kb",
+        folder / KB,
+        "--model",
+        folder / MODEL,
+        "--workspaces",
+        home,
+        "--port",
+        "0",
+    ]
     process = subprocess.Popen(
         [sys.executable, "-m", "stamo", *map(str, words)],
         cwd=home,

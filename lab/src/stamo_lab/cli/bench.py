@@ -6,12 +6,16 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 from typer import Argument, Option
 
-from stamo.cli import AsJson, KbPath, ModelPath, open_both
+from stamo.cli import AsJson, open_both
 from stamo.cli.output import Console, command_group, print_json, print_table, rich_table
 from stamo.errors import SettingsError
+
+KbPath = Annotated[Path, Argument(metavar="KB", help="Directory of a knowledge base.")]
+ModelPath = Annotated[Path, Argument(metavar="MODEL", help="File of a trained model.")]
 
 
 def show(rows: Sequence[Mapping[str, str | float | None]], as_json: bool, title: str) -> None:

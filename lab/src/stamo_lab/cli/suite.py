@@ -52,7 +52,6 @@ def make_conflated(
     entities: AtMost = None,
     least_documents: LeastDocuments = None,
     any_title: AnyTitle = False,
-    workers: WorkersOption = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -71,7 +70,6 @@ def make_conflated(
             [conflated.ConflatedSettings(level=name, **given) for name in levels],
             corpus_name=", ".join(path.name for path in corpus),
             overwrite=overwrite,
-            n_workers=workers,
             on_document=on_document,
         )
     _show_suites(suites, as_json)
@@ -87,7 +85,6 @@ def make_natural(
     ] = (40, 2000),
     ambiguity: Ambiguity = (0.2, 0.8),
     any_title: AnyTitle = False,
-    workers: WorkersOption = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -98,9 +95,10 @@ def make_natural(
     given = _given(n_entities=entities, least_documents=least_documents, any_title=any_title)
     settings = natural.NaturalSettings(frequency=frequency, ambiguity=ambiguity, **given)
     with _documents_bar() as on_document:
-        options: dict[str, Any] = {"overwrite": overwrite, "n_workers": workers}
         base = KnowledgeBase.open(kb)
-        suite = natural.make_natural(base, out, settings, on_document=on_document, **options)
+        suite = natural.make_natural(
+            base, out, settings, overwrite=overwrite, on_document=on_document
+        )
     _show_suites([suite], as_json)
 
 
@@ -117,7 +115,6 @@ def make_facc1(
     ] = (1000, 2000),
     ambiguity: Ambiguity = (0.2, 0.8),
     any_title: AnyTitle = False,
-    workers: WorkersOption = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -136,8 +133,9 @@ def make_facc1(
     given = _given(n_entities=entities, least_documents=least_documents, any_title=any_title)
     settings = natural.NaturalSettings(frequency=frequency, ambiguity=ambiguity, **given)
     with _documents_bar() as on_document:
-        options: dict[str, Any] = {"overwrite": overwrite, "n_workers": workers}
-        suite = natural.make_natural(base, out, settings, pages, on_document=on_document, **options)
+        suite = natural.make_natural(
+            base, out, settings, pages, overwrite=overwrite, on_document=on_document
+        )
     _show_suites([suite], as_json)
 
 

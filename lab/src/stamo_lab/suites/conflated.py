@@ -263,7 +263,6 @@ def make_conflated(
     *,
     corpus_name: str = "",
     overwrite: bool = False,
-    n_workers: int | None = None,
     on_document: OnDocuments = lambda n: None,
 ) -> list[Suite]:
     """Write a conflated suite.
@@ -281,7 +280,6 @@ def make_conflated(
                     kb,
                     documents,
                     settings.least_link_probability,
-                    n_workers=n_workers,
                     on_documents=on_document,
                 )
             else:

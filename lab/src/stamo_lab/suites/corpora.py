@@ -1,14 +1,12 @@
-"""The documents of a suite, annotated and flattened once, on all cores, and kept beside it."""
+"""The documents of a suite, annotated and flattened once, and kept beside it."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +25,6 @@ from stamo.features.mentions import (
 )
 from stamo.kb.base import KnowledgeBase
 from stamo.system.files import Bools, Int32, Int64
-from stamo.system.processes import Item, Workers
 
 DOCUMENTS, FLAT_DOCUMENTS, FLAT_ARTICLES = "documents.parquet", "documents.npz", "articles.npz"
 DOCUMENTS_PER_BATCH = 256
@@ -149,28 +146,29 @@ class Corpora:
 
 
 def _annotate(
-    kb_path: Path, least_link_probability: float | None, documents: Sequence[Document]
-) -> tuple[pa.Table, FlatCorpus]:
-    """Find some names in documents, or take the links that they carry; runs in worker processes."""
-    kb, lexicon, finder = _tools(kb_path, least_link_probability)
-    marked: list[Article] = []
-    rows = []
-    for document in documents:
-        text, found = document.text, finder.find(document.text) if finder else _linked(document, kb)
-        spans = zip(*(part.tolist() for part in found), strict=True)
-        marked.append((text, *found))
-        mentions = [dict(zip(("start", "end", "entity"), span, strict=True)) for span in spans]
-        title = document.title or ""
-        rows.append({"id": document.id, "title": title, "text": text, "mentions": mentions})
-    return pa.Table.from_pylist(rows, DOCUMENT_SCHEMA), flatten_articles(marked, lexicon)
-
-
-@cache
-def _tools(kb_path: Path, least: float | None) -> tuple[KnowledgeBase, Lexicon, NameFinder | None]:
-    """Open what a worker needs, once in each process."""
-    kb = KnowledgeBase.open(kb_path)
-    finder = None if least is None else NameFinder(kb, unambiguous_names(kb, least))
-    return kb, Lexicon.of(kb), finder
+    documents: Iterable[Document],
+    kb: KnowledgeBase,
+    finder: NameFinder | None,
+    writer: pq.ParquetWriter,
+    titles: list[str],
+    on_documents: OnDocuments,
+) -> Iterator[Article]:
+    """Find names in documents, or take the links that they carry; write and yield them so."""
+    left = iter(documents)
+    while batch := list(islice(left, DOCUMENTS_PER_BATCH)):
+        rows = []
+        for document in batch:
+            text = document.text
+            found = finder.find(text) if finder else _linked(document, kb)
+            spans = zip(*(part.tolist() for part in found), strict=True)
+            yield (text, *found)
+            mentions = [dict(zip(("start", "end", "entity"), span, strict=True)) for span in spans]
+            titles.append(document.title or "")
+            rows.append(
+                {"id": document.id, "title": titles[-1], "text": text, "mentions": mentions}
+            )
+        writer.write_table(pa.Table.from_pylist(rows, DOCUMENT_SCHEMA))
+        on_documents(len(titles))
 
 
 def _linked(document: Document, kb: KnowledgeBase) -> tuple[Int32, Int32, Int32]:
@@ -182,45 +180,28 @@ def _linked(document: Document, kb: KnowledgeBase) -> tuple[Int32, Int32, Int32]
     return starts[known], ends[known], entities[known]
 
 
-def _flatten(kb_path: Path, articles: Sequence[Article]) -> FlatCorpus:
-    """Flatten some articles of the knowledge base; runs in worker processes."""
-    return flatten_articles(articles, _tools(kb_path, None)[1])
-
-
 def write_corpora(
     directory: Path,
     kb: KnowledgeBase,
     documents: Iterable[Document],
     least_link_probability: float | None,
     *,
-    n_workers: int | None = None,
     on_documents: OnDocuments = lambda n: None,
 ) -> Corpora:
     """Annotate and flatten the documents and the articles, and write both into a suite."""
-    n_workers = n_workers or os.cpu_count() or 1
-    parts: list[FlatCorpus] = []
-    with (
-        Workers(n_workers) as workers,
-        pq.ParquetWriter(directory / DOCUMENTS, DOCUMENT_SCHEMA, compression="zstd") as writer,
-    ):
-        titles: list[str] = []
-        batches = _batches(documents, DOCUMENTS_PER_BATCH)
-        for table, flat in workers.map(
-            partial(_annotate, kb.path, least_link_probability), batches
-        ):
-            writer.write_table(table)
-            titles += table["title"].to_pylist()
-            parts.append(flat)
-            on_documents(len(titles))
-        articles = _batches(iterate_articles(kb, held_out=None), DOCUMENTS_PER_BATCH)
-        wiki = list(workers.map(partial(_flatten, kb.path), articles))
-    flat, wiki_titles, held_out = join_flat(parts), list[str](), list[bool]()
+    least, lexicon, titles = least_link_probability, Lexicon.of(kb), list[str]()
+    finder = None if least is None else NameFinder(kb, unambiguous_names(kb, least))
+    with pq.ParquetWriter(directory / DOCUMENTS, DOCUMENT_SCHEMA, compression="zstd") as writer:
+        marked = _annotate(documents, kb, finder, writer, titles, on_documents)
+        flat = flatten_articles(marked, lexicon)
+    wiki = flatten_articles(iterate_articles(kb, held_out=None), lexicon)
+    wiki_titles, held_out = list[str](), list[bool]()
     for batch in kb.articles(columns=["title", "held_out"]):
         wiki_titles += batch["title"].to_pylist()
         held_out += batch["held_out"].to_pylist()
     corpora = Corpora(
         SuiteCorpus(flat, tuple(titles), np.zeros(flat.n_documents, dtype=bool)),
-        SuiteCorpus(join_flat(wiki), tuple(wiki_titles), ~np.array(held_out, dtype=bool)),
+        SuiteCorpus(wiki, tuple(wiki_titles), ~np.array(held_out, dtype=bool)),
     )
     _save_flat(directory / FLAT_DOCUMENTS, corpora.web)
     _save_flat(directory / FLAT_ARTICLES, corpora.wiki)
@@ -230,32 +211,6 @@ def write_corpora(
 def load_corpora(directory: Path) -> Corpora:
     """Load the flattened documents of a suite."""
     return Corpora(_load_flat(directory / FLAT_DOCUMENTS), _load_flat(directory / FLAT_ARTICLES))
-
-
-def join_flat(parts: Sequence[FlatCorpus]) -> FlatCorpus:
-    """Put flat corpora end to end."""
-    index: dict[str, int] = {}
-    surfaces = []
-    for part in parts:
-        place = [index.setdefault(surface, len(index)) for surface in part.surface_table]
-        surfaces.append(np.array(place, dtype=np.int32)[part.surfaces])
-    n_words = np.cumsum([0, *(len(p.words) for p in parts)])
-    n_documents = np.cumsum([0, *(p.n_documents for p in parts)])
-    placed = list(zip(parts, n_words, n_documents, strict=False))
-
-    def join(arrays: Iterable[NDArray[Any]], dtype: type) -> NDArray[Any]:
-        return np.concatenate([np.zeros(0, dtype=dtype), *arrays]).astype(dtype)
-
-    return FlatCorpus(
-        words=join((p.words for p in parts), np.int32),
-        word_offsets=join((np.zeros(1), *(p.word_offsets[1:] + w for p, w, _ in placed)), np.int64),
-        documents=join((p.documents + d for p, _, d in placed), np.int32),
-        before=join((p.before + w for p, w, _ in placed), np.int64),
-        after=join((p.after + w for p, w, _ in placed), np.int64),
-        surfaces=join(surfaces, np.int32),
-        entities=join((p.entities for p in parts), np.int32),
-        surface_table=tuple(index),
-    )
 
 
 _ARRAYS = ("words", "word_offsets", "documents", "before", "after", "surfaces", "entities")
@@ -287,9 +242,3 @@ def _pack(texts: Sequence[str]) -> NDArray[np.uint8]:
 
 def _unpack(packed: NDArray[np.uint8]) -> tuple[str, ...]:
     return tuple(packed.tobytes().decode().split("\0")[:-1])
-
-
-def _batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    iterator = iter(items)
-    while batch := list(islice(iterator, size)):
-        yield batch

@@ -195,7 +195,6 @@ def make_natural(
     pages: Iterable[Document] | None = None,
     *,
     overwrite: bool = False,
-    n_workers: int | None = None,
     on_document: OnDocuments = lambda n: None,
 ) -> Suite:
     """Write a suite of naturally ambiguous names.
@@ -205,9 +204,7 @@ def make_natural(
     """
     kind, corpus = ("natural", kb.name) if pages is None else ("facc1", "ClueWeb12 FACC1")
     with new_suite(out, overwrite=overwrite) as directory:
-        corpora = write_corpora(
-            directory, kb, pages or [], None, n_workers=n_workers, on_documents=on_document
-        )
+        corpora = write_corpora(directory, kb, pages or [], None, on_documents=on_document)
         problems = natural_problems(kb, corpora, settings, from_web=pages is not None)
         save_problems(
             directory, problems, {"kind": kind, "corpus": corpus, "settings": asdict(settings)}, kb

@@ -31,11 +31,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import fs
 
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.reading import (
+    CONVERT,
     InputFile,
     OnSkip,
     ReadChunk,
@@ -77,18 +79,15 @@ _LOCAL = re.compile(r"local(?:\[(\d+|\*)\])?")
 
 
 @contextmanager
-def spark_session(
-    master: str | None = None, *, warehouse: Path | None = None
-) -> Iterator[SparkSession]:
+def spark_session(master: str | None = None) -> Iterator[SparkSession]:
     """Connect to Spark, or start it inside this machine, and stop it afterwards.
 
     Inside this machine the JVM shares the cores with the tasks, so it compiles itself as little as
-    it can: half of its processor time, and 11 of 101 seconds of a build, SQL included.
+    it can: half of its processor time.
 
     Args:
         master: Where Spark runs, such as local[2] or spark://host:7077; None is what Spark itself
             is set up for (spark-submit, spark-defaults.conf), else this machine.
-        warehouse: Directory for the tables of Spark's catalogue.
 
     Raises:
         MissingExtraError: pyspark is not installed.
@@ -101,22 +100,14 @@ def spark_session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     local = _LOCAL.fullmatch(master or "")
     builder = SparkSession.builder.appName("stamo")
+    builder = builder.config("spark.ui.showConsoleProgress", False)
     if master is not None:
         # Local Spark tries a task again, as a cluster does.
         builder = builder.master(f"local[{local[1] or 1},{ATTEMPTS}]" if local else master)
-    options: dict[str, Any] = {
-        "spark.ui.showConsoleProgress": False,
-        "spark.sql.execution.arrow.pyspark.enabled": True,
-    }
     if local:
         os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
-        options |= {"spark.ui.enabled": False, "spark.driver.host": "localhost"}
-        n_cores = os.cpu_count() or 1 if local[1] in (None, "*") else int(local[1])
-        options["spark.sql.shuffle.partitions"] = 2 * n_cores
-    if warehouse is not None:
-        options["spark.sql.warehouse.dir"] = str(warehouse.absolute())
-    for name, value in options.items():
-        builder = builder.config(name, value)
+        builder = builder.config("spark.ui.enabled", False)
+        builder = builder.config("spark.driver.host", "localhost")
     try:
         spark = builder.getOrCreate()
     except (PySparkException, RuntimeError, OSError) as error:
@@ -270,17 +261,20 @@ def spark_reader(spark: SparkSession, *, piece_bytes: int = PIECE_BYTES) -> Read
 
 
 def _read_files(
-    files: Sequence[InputFile],
+    files: Iterable[InputFile],
     *,
     matcher: AliasMatcher,
     on_skip: OnSkip,
     on_bytes: Callable[[int], None],
     stdin: BinaryIO | None,
     text_column: str,
+    encoding: str,
     workers: SparkWorkers,
     piece_bytes: int,
 ) -> Iterator[tuple[InputFile, Iterator[Document]]]:
-    tasks = bundle(plan_pieces(files, piece_bytes, run=workers.map), piece_bytes)
+    if encoding:
+        raise SettingsError(f"Spark reads texts in UTF-8 only; {CONVERT}.")
+    tasks = bundle(plan_pieces(list(files), piece_bytes, run=workers.map), piece_bytes)
     names = tuple(matcher.aliases), matcher.casefold, matcher.stems
     found = workers.map(partial(_scan_pieces, names=names, text_column=text_column), tasks)
     scanned = (
@@ -401,13 +395,9 @@ class PartFolder:
 
     def count_rows(self, column: str) -> tuple[int, int]:
         """Count the rows of all parts, and those where a column has a value."""
-        n_rows = n_values = 0
-        for name in self._names():
-            with pq.ParquetFile(self._system.open_input_file(f"{self._root}/{name}")) as part:
-                for batch in part.iter_batches(columns=[column]):
-                    n_rows += len(batch)
-                    n_values += len(batch) - batch.column(0).null_count
-        return n_rows, n_values
+        paths = [f"{self._root}/{name}" for name in self._names()]
+        rows = ds.dataset(paths, LINKED_SCHEMA, format="parquet", filesystem=self._system)
+        return rows.count_rows(), rows.count_rows(filter=ds.field(column).is_valid())
 
     def sweep(self) -> None:
         """Remove what killed tasks have left."""
