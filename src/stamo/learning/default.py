@@ -1,6 +1,11 @@
 """Our default: Algorithm 1 with calibrated, left-out pseudo-labels.
 
-The structure is Algorithm 1's. What differs, and why (measured in docs/replication.md):
+The structure is Algorithm 1's. What differs, and why (measured in docs/wild.md):
+
+- What margin and views are worth before any label, and how far labels move it, is learned from
+  other entities (`stamo.models.weights`).
+- Beside a description the pile adds nothing and is left alone; without one:
+
 
 - Every margin that is compared with a label, or becomes one, is made without the document's own
   label: features estimated on a document look too good on it.
@@ -14,6 +19,7 @@ The structure is Algorithm 1's. What differs, and why (measured in docs/replicat
   the labels alone are kept.
 - The pile moves the threshold only as far as the labels alone are sure of the pile: where nothing
   tells the meanings apart it would make whatever the few labels say more extreme.
+- Beside a description the pile adds nothing and is left alone.
 """
 
 from __future__ import annotations
