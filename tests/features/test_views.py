@@ -1,20 +1,17 @@
-"""Views: the contract of all, those of the text by hand, and likeness in other languages."""
+"""Views: the contract of all, and those of the text by hand."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from stamo.corpus.types import Corpus, EmergingEntity
 from stamo.features.base import View
-from stamo.features.encoder import INSTALLED, encoder_of
 from stamo.features.mentions import Surroundings
-from stamo.features.views_context import BLIND, UNKNOWN_LIKENESS, About, Sentence, neutral_likeness
-from stamo.features.views_names import LongerName, NextWords
+from stamo.features.views import Description, LongerName, NextWords, Sentence
 from stamo.learning.learn import encode_pile
 from stamo.models.correction import VIEWS
+from stamo.models.store import open_encoder
 from tests.features.by_hand import pile_of
 
 
@@ -22,7 +19,7 @@ from tests.features.by_hand import pile_of
 def pile(world, world_corpus, world_kb, world_model):
     entity = replace(world.emerging[0], description="a new thing that the documents speak of")
     about = [d for d in world_corpus if any(m.surface in entity.aliases for m in d.mentions)]
-    corpus, encoder = Corpus(tuple(about[:40])), encoder_of(INSTALLED)
+    corpus, encoder = Corpus(tuple(about[:40])), open_encoder(world_model, world_kb)
     return encode_pile([entity], corpus, world_kb, world_model, encoder=encoder)
 
 
@@ -35,12 +32,12 @@ class TestViews:
     """What every view must do."""
 
     def test_rows_are_finite_and_say_something(self, view, pile):
-        """Each mention has one row; at unit norm or zero, but for a likeness, which is a number."""
+        """Each mention has one row; one of many columns has unit norm or is zero."""
         rows = dense(view.rows(pile))
         assert len(rows) == len(pile)
         assert np.isfinite(rows).all()
         norm = np.linalg.norm(rows, axis=1)
-        assert view.mean or np.all((np.abs(norm - 1) < 1e-6) | (norm < 1e-6))
+        assert rows.shape[1] <= 4 or np.all((np.abs(norm - 1) < 1e-6) | (norm < 1e-6))
         assert (norm > 0).any()
 
     def test_rows_depend_on_nothing_but_their_mention(self, view, pile):
@@ -85,16 +82,13 @@ class LetterEncoder:
     """Reads two numbers off a text: how often it says "coast" and "met"."""
 
     fingerprint = "0" * 16
-    languages = frozenset({"en"})
 
     def encode(self, texts):
         rows = np.array([[t.count("coast") + 0.1, t.count("met") + 0.1] for t in texts])
         return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
-    def encode_spans(self, texts, starts, ends):
-        return self.encode(texts), self.encode(
-            [t[s:e] for t, s, e in zip(texts, starts, ends, strict=True)]
-        )
+    def encode_masked(self, texts, starts, ends):
+        return self.encode(texts)
 
 
 def sandy(texts=TEXTS, about="", encoder=None, name="Sandy (hurricane)", **text):
@@ -136,44 +130,32 @@ def test_without_text_or_encoder_a_view_has_no_columns():
     assert NextWords().rows(pile).shape == (4, 0)
     assert Sentence().rows(sandy()).shape == (4, 0)
     nameless = sandy(name="Sandy")
-    assert About().rows(nameless).shape == (4, 0)
+    assert Description().rows(nameless).shape == (4, 0)
 
 
-def test_without_a_description_the_brackets_speak_by_half():
-    """What stands in brackets behind the name is a description that counts less."""
-    encoder = LetterEncoder()
-    written = replace(sandy(about="coast", encoder=encoder, name="Sandy"), kb=_Words())
-    rows = About().rows(written)
-    named = replace(sandy(encoder=encoder, name="Sandy (coast)"), kb=_Words())
-    np.testing.assert_allclose(About().rows(named), 0.5 * rows)
-    np.testing.assert_allclose(About(by_name=1.0).rows(named), rows)
+@pytest.mark.parametrize(("about", "name"), [("coast", "Sandy"), ("", "Sandy (coast)")])
+def test_a_description_is_compared_with_the_window(about, name):
+    """The likeness of the encoder, four times; without a description the brackets are compared."""
+    pile = replace(sandy(about=about, name=name, encoder=LetterEncoder()), kb=_Words())
+    likeness, near = Description().rows(pile).T
+    read = LetterEncoder().encode([*TEXTS, "coast"])
+    np.testing.assert_allclose(likeness, 4 * read[:4] @ read[4], atol=1e-6)
+    np.testing.assert_allclose(near, [1, 0, 0, 0])  # no text says a word as rare
 
 
-def test_brackets_of_unknown_words_say_nothing():
-    """Without an encoder a word that no vector knows neither speaks for a mention nor against."""
-    named = replace(sandy(name="Sandy (qwxyz)"), kb=_Words())
-    assert About().rows(named).shape == (4, 0)
-    written = replace(sandy(about="qwxyz", name="Sandy"), kb=_Words())
-    assert not About().rows(written).any()
+def test_without_an_encoder_words_are_compared():
+    """A word that no vector knows has no likeness, but counts where a text says it."""
+    pile = replace(sandy(about="the coast", name="Sandy"), kb=_Words())
+    likeness, near = Description().rows(pile).T
+    assert not likeness.any()
+    assert near[0] > 0
+    assert not near[1:].any()
 
 
-def test_sentences_are_three_encodings_side_by_side():
-    """The window, the words near the mention, and the phrase alone: unit rows of three times d."""
-    pile = sandy(encoder=LetterEncoder())
-    rows = Sentence().rows(pile)
-    assert rows.shape == (4, 6)
-    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0)
-    assert rows[2] @ rows[3] > rows[2] @ rows[0]
-
-
-@pytest.mark.parametrize("encoder", [None, LetterEncoder()])
-def test_a_word_of_the_description_beside_the_name_speaks_for_it(encoder):
-    """Of all mentions "Hurricane Sandy" is most like the description, whatever compares."""
-    pile = sandy(about="a Hurricane at the coast", encoder=encoder)
-    pile = replace(pile, kb=_Words())
-    (column,) = About().rows(pile).T
-    assert column.argmax() == 0
-    assert column[0] - column[2] > 0.12  # one rare word beside the name, in any encoder
+def test_a_sentence_is_its_masked_window():
+    """One unit row a mention, as the encoder reads it."""
+    rows = Sentence().rows(sandy(encoder=LetterEncoder()))
+    np.testing.assert_allclose(rows, LetterEncoder().encode(TEXTS))
 
 
 def test_the_whole_name_speaks_for_the_entity_and_another_name_against_it():
@@ -183,7 +165,6 @@ def test_the_whole_name_speaks_for_the_entity_and_another_name_against_it():
     said, another = LongerName().rows(pile).T
     np.testing.assert_allclose(said, [1, 0, 0, 0.5, 0])
     np.testing.assert_array_equal(another != 0, [False, True, False, False, True])
-    assert (another <= 0).all()
 
 
 def test_a_name_without_case_is_found_with_what_is_written_on_to_it():
@@ -211,51 +192,3 @@ class _Words(type(pile_of([(0, "Star", (0, 1), (-1,))]).kb)):
 
     def find_many(self, words):
         return np.full(len(words), -1, dtype=np.int32)
-
-
-EVEN = 0.34
-
-
-class Alike:
-    """An encoder that finds every text as much like the description."""
-
-    languages = frozenset({"en"})
-
-    def __init__(self, cosine):
-        self.fingerprint = f"alike {cosine}"
-        self.cosine, self.n_read = cosine, 0
-
-    def encode(self, texts):
-        self.n_read += len(texts)
-        rows = [(1.0, 0.0) if t == "line" else (self.cosine, 1 - self.cosine**2) for t in texts]
-        return np.array(rows, dtype=np.float32)
-
-
-def wiki(language, texts):
-    batch = pa.record_batch({"text": pa.array(texts, pa.string())})
-    return SimpleNamespace(
-        language=language, fingerprint=f"{language} {texts}", articles=lambda columns: iter([batch])
-    )
-
-
-@pytest.mark.parametrize(
-    ("language", "texts", "cosine", "expected"),
-    [
-        ("fr", ["un texte", "", "un autre"], 0.02, EVEN),
-        ("fr", ["un texte", "", "un autre"], 0.1, EVEN),
-        ("fr", ["un texte", "", "un autre"], 0.2, 0.44),
-        ("fr", ["un texte", "", "un autre"], 0.7, 0.82),
-        ("fr", ["un texte", "", "un autre"], 0.9, 0.94),
-        ("en", ["some text"], 0.9, EVEN),  # where the encoder's likeness is known
-        ("fr", [], 0.0, UNKNOWN_LIKENESS + 0.4 * (1 - UNKNOWN_LIKENESS)),  # still no script unread
-        ("th", ["x"], 0.99, 0.994),  # no letter of it is known: more than BLIND
-    ],
-)
-def test_what_says_nothing_rises_with_what_any_text_is_like(language, texts, cosine, expected):
-    """Texts of the knowledge base are compared with the description once, where needed."""
-    encoder, kb = Alike(cosine), wiki(language, texts)
-    found = [neutral_likeness("line", encoder, kb, EVEN) for _ in range(2)]
-    assert found == [pytest.approx(expected, abs=1e-6)] * 2
-    assert (found[0] >= BLIND) == (language == "th")
-    n_texts = sum(map(bool, texts))
-    assert encoder.n_read == (0 if language == "en" or not n_texts else n_texts + 1)

@@ -21,8 +21,9 @@ from stamo.learning.default import (
     threshold_kept,
 )
 from stamo.learning.learn import CLOSED_FORM
-from stamo.models.correction import BIAS, NONE_BIAS, SCALE, VIEWS, log_odds, margins, none_odds
+from stamo.models.correction import BIAS, NONE_BIAS, SCALE, log_odds, margins, none_odds
 from stamo.models.deeped import DeepED
+from stamo.models.weights import Weights
 from tests.synthetic import Q, assert_finite, assert_same, make_labelled_pile
 
 TEMPERATURE = 0.01
@@ -202,10 +203,14 @@ class Given(View):
         return pile.given[self.name]
 
 
-def view(name, **settings):
-    own = next(v for v in VIEWS if v.name == name)
-    prior = {"variance": own.variance, "mean": own.mean, "is_centred": own.is_centred}
-    return Given(name=name, **(prior | settings))
+PRIOR = Weights(
+    bias=-0.5,
+    bias_deviation=1.5,
+    half_trust=0.0,
+    scale=0.3,
+    mean={},
+    variance={"words": (2.0,), "context": (1.0, 2.0, 3.0), "entities": (2.0,)},
+)
 
 
 class Case:
@@ -228,10 +233,10 @@ class Case:
     def rows(self, feature):
         return feature.rows(self)
 
-    def fit(self, args, chosen=slice(None), **changed):
+    def fit(self, prior=PRIOR, chosen=slice(None), **changed):
         parts = {"margin": self.margin, "label": self.label, "weight": self.weight} | changed
         given = (parts[name][chosen] for name in ("margin", "label", "weight"))
-        return fit_correction(self, self.rows_of_labels[chosen], *given, args)
+        return fit_correction(self, self.rows_of_labels[chosen], *given, THREE, prior)
 
 
 def _random(rng):
@@ -239,21 +244,21 @@ def _random(rng):
     return rng.standard_normal((30, 4)), rng.standard_normal((30, 3)), entities
 
 
-THREE = tuple(map(view, ("words", "context", "entities")))
-ARGS = DefaultArgs(views=THREE)
+THREE = (Given("words", "", True), Given("context", "", True), Given("entities"))
 
 
-def penalised_loss(weights, case, args):
+def penalised_loss(weights, case, prior):
     """Minus the log posterior of the weights of all columns, scale and bias."""
     rows = case.rows_of_labels
     odds, penalty, start = case.margin.copy(), 0.0, 0
-    for own_view in args.views:
+    for own_view in THREE:
         matrix = case.rows(own_view) @ np.eye(case.rows(own_view).shape[1])
         own = weights[start : start + matrix.shape[1]]
         start += matrix.shape[1]
         centre = matrix.mean(axis=0) if own_view.is_centred else 0.0
         odds = odds + (matrix[rows] - centre) @ own
-        penalty += ((own - own_view.mean) ** 2).sum() / (2 * own_view.variance)
+        mean = np.array(prior.mean.get(own_view.name, 0.0))
+        penalty += ((own - mean) ** 2 / (2 * np.array(prior.variance[own_view.name]))).sum()
     scale, bias = weights[start:]
     odds = odds + scale * case.margin + bias
     penalty += scale**2 / (2 * 0.3**2) + (bias + 0.5) ** 2 / (2 * 1.5**2)
@@ -264,10 +269,10 @@ def penalised_loss(weights, case, args):
 @pytest.mark.parametrize("mean", [0.0, 0.7])
 def test_the_fit_is_the_most_probable_correction(mean):
     """Newton's method among the labels finds what a generic optimiser finds among the weights."""
-    case, args = Case(), DefaultArgs(views=(*THREE[:2], view("entities", mean=mean)))
-    groups, _ = case.fit(args)
+    case, prior = Case(), replace(PRIOR, mean={"entities": (mean,) * 5})
+    groups, _ = case.fit(prior)
     found = optimize.minimize(
-        penalised_loss, np.zeros(14), (case, args), "BFGS", options={"gtol": 1e-8}
+        penalised_loss, np.zeros(14), (case, prior), "BFGS", options={"gtol": 1e-8}
     ).x
     names = [f"correction {v.name}" for v in THREE]
     ours = np.concatenate([groups[name] for name in (*names, SCALE)])
@@ -280,7 +285,7 @@ def test_the_fit_is_the_most_probable_correction(mean):
 def test_left_out_odds_are_those_of_real_refits():
     """The formula gives about what fitting again without the label gives, for every label."""
     case, rows = Case(), Case().rows_of_labels
-    groups, left_out = case.fit(ARGS)
+    groups, left_out = case.fit()
 
     def odds(found, i):
         linear = sum(
@@ -288,7 +293,7 @@ def test_left_out_odds_are_those_of_real_refits():
         )
         return case.margin[i] * (1 + found[SCALE][0]) + linear + found[BIAS][0]
 
-    refits = [odds(case.fit(ARGS, np.delete(np.arange(12), i))[0], i) for i in range(12)]
+    refits = [odds(case.fit(PRIOR, np.delete(np.arange(12), i))[0], i) for i in range(12)]
     np.testing.assert_allclose(left_out, refits, atol=0.25)
     assert np.corrcoef(left_out, refits)[0, 1] > 0.995
     seen = np.array([odds(groups, i) for i in range(12)])
@@ -296,26 +301,22 @@ def test_left_out_odds_are_those_of_real_refits():
     assert np.all(np.where(case.label, seen - left_out, left_out - seen) > 0)
 
 
-def test_an_entity_is_thought_rare_until_labels_or_a_description_speak():
-    """The bias starts below zero, labels of one kind move it, and a description replaces it."""
+def test_an_entity_is_thought_rare_until_labels_speak():
+    """The bias starts where the prior says, and labels of one kind move it."""
     nobody = np.zeros(0, dtype=np.int64)
-    described = Case(about=np.zeros((30, 1)))
-    with_description = DefaultArgs(views=(*THREE, view("about")))
-    assert Case().fit(ARGS, nobody)[0][BIAS] == pytest.approx([-0.5])
-    assert described.fit(with_description, nobody)[0][BIAS] == pytest.approx([0.0])
-    groups, _ = Case().fit(ARGS, label=np.ones(12, dtype=bool))
+    assert Case().fit(PRIOR, nobody)[0][BIAS] == pytest.approx([-0.5])
+    groups, _ = Case().fit(label=np.ones(12, dtype=bool))
     assert 0 < groups[BIAS][0] < 5
     assert_finite(groups)
 
 
-def test_beside_a_description_the_margin_counts_by_the_positive_labels():
+def test_the_margin_counts_by_the_positive_labels():
     """A margin of one or two documents repeats the description; without positives it is silent."""
-    case = Case(about=np.linspace(-0.1, 0.2, 30)[:, None])
-    args = DefaultArgs(views=(*THREE, view("about")), scale=0.0)
+    case, prior = Case(), replace(PRIOR, half_trust=0.7, scale=0.0)
     n = case.weight[case.label].sum()
-    assert Case().fit(replace(ARGS, scale=0.0))[0][SCALE] == [0.0]
-    assert case.fit(args)[0][SCALE] == pytest.approx([n / (n + 0.7) - 1])
-    assert case.fit(args, label=np.zeros(12, dtype=bool))[0][SCALE] == [-1.0]
+    assert case.fit(replace(prior, half_trust=0.0))[0][SCALE] == [0.0]
+    assert case.fit(prior)[0][SCALE] == pytest.approx([n / (n + 0.7) - 1])
+    assert case.fit(prior, label=np.zeros(12, dtype=bool))[0][SCALE] == [-1.0]
 
 
 def test_log_odds_add_up_their_parts(pile, first):

@@ -91,7 +91,7 @@ def test_a_pack_that_a_command_adds_is_used(tmp_path, monkeypatch):
     """The folder may change beside the service, by `stamo packs` or a copy."""
     monkeypatch.setattr("stamo.service.linking.LOOK_SECONDS", 0.0)
     _, kb, trained = built()
-    folder = PackFolder(tmp_path, kb, trained.fingerprint)
+    folder = PackFolder(tmp_path, kb, trained)
     linker, document = PackLinker(kb, trained, folder), Document("a", NEW["text"])
 
     def entities():

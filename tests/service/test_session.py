@@ -8,7 +8,7 @@ from axe_playwright_python.sync_playwright import Axe
 from typer.testing import CliRunner
 
 from stamo.cli.main import create_app as create_commands
-from stamo.features.encoder import INSTALLED, encoder_of
+from stamo.models.store import open_encoder
 from stamo.service.app import create_app
 from stamo.workspace.folder import Workspace
 from stamo.workspace.queue import LabelQueue
@@ -30,7 +30,7 @@ class Session:
         self.space, self.gold = space, small.gold
         self.corpus = {document.id: document for document in space.documents}
         parts = (space.entity, space.documents.read(), small.kb, small.trained)
-        self.queue = LabelQueue(*parts, encoder_of(INSTALLED))
+        self.queue = LabelQueue(*parts, open_encoder(small.trained, small.kb))
         self.page = open_page(f"{address}/label?workspace={space.path.name}&who={who}", **options)
         self.page.wait_for_selector("#choices button")
 

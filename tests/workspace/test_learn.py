@@ -37,7 +37,7 @@ def test_learning_writes_a_pack_and_changes_nothing_else(small, labelled):
         labelled, small.kb, small.trained, FEW, on_progress=lambda *step: heard.append(step)
     )
     assert all(path.read_bytes() == data for path, data in before.items())
-    pack = EntityPack.load(outcome.path, small.kb, small.trained.fingerprint)
+    pack = EntityPack.load(outcome.path, small.kb, small.trained)
     assert pack.entity == small.entity
     assert outcome.path.stat().st_size < 100_000
     history = [SlotRecord.from_json(slot) for slot in pack.history]

@@ -6,13 +6,13 @@ from scipy.special import expit
 
 from stamo.corpus.types import Corpus, Document, EmergingEntity
 from stamo.errors import UnknownEntityError, WorkspaceError
-from stamo.features.encoder import INSTALLED
 from stamo.features.mentions import Lexicon, flatten
 from stamo.learning.learn import entity_numbers, method_named
 from stamo.learning.learn import learn as learn_in_memory
 from stamo.linking.linker import Linker
 from stamo.linking.packed import PARTS, score_pack
 from stamo.models.correction import agree, log_odds, margins
+from stamo.models.store import INSTALLED
 from stamo.packs.pack import SHIFT, EntityPack
 from stamo.workspace.folder import Workspace, open_artifacts, verify_unchanged
 from stamo.workspace.labels import labels_fingerprint

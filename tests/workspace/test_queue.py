@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from stamo.features.encoder import INSTALLED, encoder_of
+from stamo.models.store import open_encoder
 from stamo.workspace.gold import label_by_gold
 from stamo.workspace.labels import EMERGING_CHOICE, NONE, SKIP, LabelEvent
 from stamo.workspace.queue import LabelQueue, choose_documents, open_queue
@@ -169,6 +169,6 @@ def test_a_mixed_document_is_gone_through(kb, trained, space, queue, labels, com
 def test_the_queue_of_a_workspace_uses_the_installed_encoder(space, kb, trained):
     """The order is that of the queue with it, and what was encoded is kept."""
     corpus = space.documents.read()
-    again = LabelQueue(space.entity, corpus, kb, trained, encoder_of(INSTALLED))
+    again = LabelQueue(space.entity, corpus, kb, trained, open_encoder(trained, kb))
     assert open_queue(space, corpus, kb, trained).order([]) == again.order([])
     assert space.encodings_path.exists()

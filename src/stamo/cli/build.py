@@ -17,6 +17,7 @@ from stamo.build import SourceKind
 from stamo.cli import AsJson, EngineOption, KbPath, MasterOption, start_engine
 from stamo.cli.output import Console, progress_view, rich_table, warn
 from stamo.cli.output import show as show_result
+from stamo.errors import need
 from stamo.kb import show as views
 from stamo.kb.base import KnowledgeBase
 from stamo.kb.manifest import Manifest
@@ -237,6 +238,10 @@ def train(
     out: Path = Option(None, "--out", help="Where to save; MODEL.safetensors by default."),
     n_pairs: int = Option(10_000, "--pairs", help="Mention-entity pairs to train on."),
     n_epochs: int = Option(12, "--epochs", help="Epochs at most."),
+    encoder: bool = Option(
+        False, "--encoder", help="Let the sentence encoder read the links too: some minutes."
+    ),
+    steps: int = Option(400, min=1, help="Steps of the encoder; one takes about 2 s."),
     seed: int = Option(0, help="Same seed, same bytes."),
     as_json: AsJson = False,
 ) -> None:
@@ -259,6 +264,12 @@ def train(
             ),
         )
         report(n_epochs)
+    if encoder:
+        need("torch", "encoder", "Reading the links")
+        from stamo.learning.rehearsal import adapt_to
+
+        with progress_view(Console(stderr=True), "Reading the links", stays=True) as show_share:
+            trained = adapt_to(base, trained, n_steps=steps, seed=seed, on_progress=show_share)
     trained.save(path)
     found = trained.report
     said = (

@@ -157,8 +157,8 @@ def _compare(
     workspace: Workspace, world: World, kb: KnowledgeBase, trained: TrainedModel
 ) -> dict[str, Agreement]:
     """Link the documents without a label, before and after; return how far each is right."""
-    from stamo.features.encoder import INSTALLED, encoder_of, remembering
     from stamo.linking.linker import Linker
+    from stamo.models.store import open_encoder
     from stamo.packs.pack import EntityPack
     from stamo.workspace.gold import compare_with_gold, read_answers
     from stamo.workspace.learn import estimation_pack
@@ -166,7 +166,7 @@ def _compare(
     entity, gold = workspace.entity, read_answers(world.paths.gold_path)
     labelled = {event.target.document for event in workspace.current_labels()}
     texts = [replace(d, mentions=()) for d in workspace.documents if d.id not in labelled]
-    encoder = remembering(encoder_of(INSTALLED), workspace.encodings_path)
+    encoder = open_encoder(trained, kb, path=workspace.encodings_path)
     packs = [estimation_pack(workspace, kb, trained)], [EntityPack.load(workspace.pack_path)]
     estimated, learned = (Linker(kb, trained, used, encoder=encoder) for used in packs)
     linkers = {

@@ -212,7 +212,7 @@ def _learn_again(
     settings = last_settings(space)
     if n_folds is not None:
         settings = replace(settings, n_folds=n_folds)
-    before = load_comparable(space.pack_path, kb, trained.fingerprint)
+    before = load_comparable(space.pack_path, kb, trained)
     learned = _learn(space, artifacts, settings)
     change = None if before is None else compare_packs(space, before, learned.pack, kb, trained)
     return learned.version, change, learned.verdict

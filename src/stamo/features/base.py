@@ -19,13 +19,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from stamo.errors import Ranged
 from stamo.features.mentions import EncodedMentions
 from stamo.kb.base import KnowledgeBase
 from stamo.system.files import Float32, Float64
@@ -70,8 +69,7 @@ class Feature(ABC):
         return append(pile.mentions.known[self.name], weigh(pile.rows(self), theta[self.name]))
 
 
-@dataclass(frozen=True)
-class View(Ranged, Feature):
+class View(Feature):
     """A feature that compares mentions with mentions; the correction of e* weighs its columns.
 
     What the columns stand for is the same in every pile that one θ(e*) is used on: dimensions of a
@@ -86,13 +84,6 @@ class View(Ranged, Feature):
     """Whether the columns are words that the pile names (`Pile.vocabularies`)."""
     reads_text: ClassVar[bool] = False
     """Whether it reads the text with the pile's encoder."""
-
-    variance: float = 2.0
-    """The prior variance of the weights in log odds; 0 leaves the view out."""
-    mean: float = 0.0
-    """The weight of every column before any label speaks; mostly 0."""
-
-    ranges: ClassVar = {"variance": 0}
 
     @abstractmethod
     def rows(self, pile: Pile) -> Rows:

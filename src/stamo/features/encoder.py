@@ -15,9 +15,10 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from stamo.errors import ArtifactMismatchError, MissingExtraError, ModelError, need
+from stamo.features.adapter import Adapter
 from stamo.features.pile import TextEncoder
 from stamo.kb.manifest import sha256_of
 from stamo.system.files import Float32, Int64, write_atomic
@@ -45,8 +47,12 @@ N_TOKENS = 128
 """Tokens of a text that are read, with those that mark its beginning and end."""
 BATCH_TOKENS = 1024
 """Tokens that are encoded at once, padding included; more are no faster."""
+WEIGHTS_FILE = "model.safetensors"
 STEP = 8
 """Texts are padded to a multiple of this: whatever they are encoded with, never to another one."""
+
+MASK, AGAIN = "[MASK]", "it"
+"""What stands for a name where it is asked about, and where the window says it again."""
 
 Forward = Callable[["Tensor", "Tensor"], "Tensor"]
 """From numbers of tokens and where they are no padding, (n, L) both, to (n, L, d)."""
@@ -70,8 +76,8 @@ class Encoder:
     folder: Path
     config: Mapping[str, Any]
     """Sizes, as in `config.json`."""
-    languages: frozenset[str] = frozenset()
-    """Languages in which it is known how alike it finds texts."""
+    adapter: Adapter | None = None
+    """What it learned from a knowledge base."""
 
     @cached_property
     def forward(self) -> Forward:
@@ -83,17 +89,13 @@ class Encoder:
             MissingExtraError: They need transformers, which is not installed.
             ModelError: The folder holds no layers.
         """
-        import torch
-        from safetensors.torch import load_file
-
-        # Newer than the oldest torch that we allow, and without a public name.
-        is_native: Callable[[], bool] = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)
         ours = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
-        path = self.folder / "model.safetensors"
+        is_there = (self.folder / WEIGHTS_FILE).exists()
         try:
-            if path.exists() and all(self.config.get(key, own) == own for key, own in ours.items()):
-                weights = {name.removeprefix("bert."): w for name, w in load_file(path).items()}
-                return Bert(weights, self.config, torch.bfloat16 if is_native() else torch.float32)
+            if is_there and all(self.config.get(key, own) == own for key, own in ours.items()):
+                weights = read_weights(self.folder)
+                weights = weights if self.adapter is None else self.adapter.merged(weights)
+                return Bert(weights, self.config, fast_dtype())
             transformers = need("transformers", "bert", f"The encoder {self.folder.name!r}")
             transformers.utils.logging.disable_progress_bar()
             model = transformers.AutoModel.from_pretrained(str(self.folder), local_files_only=True)
@@ -103,59 +105,68 @@ class Encoder:
 
     def encode(self, texts: Sequence[str]) -> Float32:
         """Return the mean of each text's tokens at unit length, (n, d); of no text, zeros."""
-        return self._means([self.tokenizer.encode(text) for text in texts])[:, 0]
+        return self._means([self.tokenizer.encode(text) for text in texts])
 
-    def encode_spans(
-        self, texts: Sequence[str], starts: Int64, ends: Int64, near: int = 10
-    ) -> tuple[Float32, Float32]:
-        """Return vectors of texts and of what stands around a span in each, from one pass.
+    def encode_masked(self, texts: Sequence[str], starts: Int64, ends: Int64) -> Float32:
+        """Return what each text calls for in the place of a name, unit rows (n, d).
+
+        The mean of all tokens and the token of the mask count alike.
 
         Args:
-            texts: Texts of less than `N_TOKENS` tokens; the rest of a longer one is not read.
-            starts: Where each span begins in its text, in characters.
-            ends: Where it ends, exclusive. A span that is not read counts as one in the middle.
-            near: Tokens on each side of a span that are averaged with its own.
-
-        Returns:
-            The means of all tokens and of those near the span, (n, d) both and of unit length.
+            texts: Windows around a name.
+            starts: Where the name begins in each, in characters.
+            ends: Where it ends, exclusive.
         """
-        read = [self.tokenizer.encode(text) for text in texts]
-        around = []
-        for tokens, start, end in zip(read, starts.tolist(), ends.tolist(), strict=True):
-            own = [i for i, is_special in enumerate(tokens.special_tokens_mask) if not is_special]
-            met = [i for i in own if tokens.offsets[i][0] < end and tokens.offsets[i][1] > start]
-            met = met or own[len(own) // 2 :][:1]
-            near_it = (max(met[0] - near, own[0]), min(met[-1] + near, own[-1]) + 1) if own else ()
-            around.append(near_it or (0, 0))
-        means = self._means(read, around)
-        return means[:, 0], means[:, -1]
+        read, places = [], []
+        for window in zip(texts, starts.tolist(), ends.tolist(), strict=True):
+            masked, place = mask_name(*window)
+            read.append(self.tokenizer.encode(masked))
+            places.append(read[-1].char_to_token(place))  # None where it is not read
+        return self._means(read, places)
 
-    def _means(self, read: Sequence[Any], around: Sequence[tuple[int, int]] = ()) -> Float32:
-        """Return means at unit length of all tokens of each text and of a span, (n, 1 or 2, d)."""
+    def _means(self, read: Sequence[Any], masks: Sequence[int | None] = ()) -> Float32:
+        """Return unit means of the tokens of each text, and of its mask's token, (n, d)."""
         import torch
         from torch.nn import functional
 
         ids = [tokens.ids if not all(tokens.special_tokens_mask) else [] for tokens in read]
-        spans = [[(0, len(row))] for row in ids]
-        for own, span in zip(spans, around, strict=False):
-            own.append(span)
-        means = np.zeros((len(ids), 2 if around else 1, self.dimensions), dtype=np.float32)
+        means = np.zeros((len(ids), self.dimensions), dtype=np.float32)
         lengths = np.array([-(-len(row) // STEP) * STEP for row in ids], dtype=np.int64)
         with torch.inference_mode(), one_thread():
             for length in np.unique(lengths[lengths > 0]).tolist():
-                places, equal = torch.arange(length), np.flatnonzero(lengths == length)
-                n = max(1, BATCH_TOKENS // length)
+                equal, n = np.flatnonzero(lengths == length), max(1, BATCH_TOKENS // length)
                 for rows in np.split(equal, range(n, len(equal), n)):
                     padded = torch.tensor([[*ids[i], *[0] * (length - len(ids[i]))] for i in rows])
-                    first, last = torch.tensor([spans[i] for i in rows])[..., None].unbind(dim=2)
-                    inside = (places >= first) & (places < last)  # (n, spans, L)
-                    hidden = self.forward(padded, inside[:, 0]).float()
-                    means[rows] = functional.normalize(inside.float() @ hidden, dim=-1).numpy()
+                    sizes = torch.tensor([[len(ids[i])] for i in rows])
+                    inside = torch.arange(length) < sizes
+                    shares = inside / sizes
+                    for row, i in enumerate(rows.tolist()):
+                        if masks and masks[i] is not None:
+                            shares[row, masks[i]] += 1
+                    hidden = self.forward(padded, inside).float()
+                    mean = (shares[:, None] @ hidden)[:, 0]
+                    means[rows] = functional.normalize(mean, dim=-1).numpy()
         return means
 
 
+def read_weights(folder: Path) -> dict[str, Tensor]:
+    """Return the weights of a BERT by the names that transformers gives them."""
+    from safetensors.torch import load_file
+
+    return {name.removeprefix("bert."): w for name, w in load_file(folder / WEIGHTS_FILE).items()}
+
+
+def fast_dtype() -> torch.dtype:
+    """Return what this machine computes layers in: bfloat16 where the processor multiplies it."""
+    import torch
+
+    # Newer than the oldest torch that we allow, and without a public name.
+    is_native: Callable[[], bool] = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)
+    return torch.bfloat16 if is_native() else torch.float32
+
+
 class Bert:
-    """The layers of a BERT, frozen.
+    """The layers of a BERT; gradients reach the weights where they are asked for.
 
     Args:
         weights: Tensors by the names that transformers gives them.
@@ -197,6 +208,7 @@ class Bert:
 
     def __call__(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Return the last layer's output, (n, L, d), of tokens (n, L) that are no padding."""
+        import torch
         from torch.nn import functional
 
         states = (self._words[ids] + self._places[: ids.shape[1]]).to(self._dtype)
@@ -206,7 +218,11 @@ class Bert:
         for queries, mixed, first_norm, wide, narrow, last_norm in self._layers:
             asked = _product(states, *queries).view(*shape[:2], 3, self._n_heads, -1)
             query, key, value = asked.permute(2, 0, 3, 1, 4).unbind()
-            heads = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+            if torch.is_grad_enabled():  # three times as fast backwards as the fused one
+                likeness = query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5
+                heads = likeness.masked_fill(~seen, -1e4).softmax(dim=-1) @ value
+            else:
+                heads = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen)
             attended = heads.transpose(1, 2).reshape(shape)
             states = _product(attended, *mixed) + states
             states = norm(states, shape[2:], *first_norm)
@@ -224,21 +240,34 @@ def _product(states: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
     import torch
     from torch.nn import functional
 
-    if states.dtype == torch.bfloat16:
+    if states.dtype == torch.bfloat16 or torch.is_grad_enabled():
         return functional.linear(states, weights, bias)
     return torch.baddbmm(bias, states, weights.t().expand(len(states), -1, -1))
 
 
-def load_encoder(name: str | None = None) -> Encoder:
+def mask_name(text: str, start: int, end: int) -> tuple[str, int]:
+    """Return a text with the mask in place of the name at start to end, and where the mask begins.
+
+    Elsewhere "it" stands for the name: with it in sight an encoder learns to match names, not what
+    is said of them.
+    """
+    name = re.compile(rf"(?<!\w){re.escape(text[start:end])}(?!\w)")
+    before = name.sub(AGAIN, text[:start])
+    return before + MASK + name.sub(AGAIN, text[end:]), len(before)
+
+
+def load_encoder(name: str | None = None, adapter: Adapter | None = None) -> Encoder:
     """Load an encoder from this machine; nothing is ever fetched.
 
     Args:
         name: A folder in the format of transformers with `tokenizer.json`; None for the MiniLM
             that the extra `encoder` brings.
+        adapter: What it learned from a knowledge base; None for the encoder as it comes.
 
     Raises:
         MissingExtraError: What the extra brings is not installed.
         ModelError: The folder holds no encoder.
+        ArtifactMismatchError: The adapter belongs to another encoder.
     """
     tokenizers = need("tokenizers", "encoder", PURPOSE)
     folder = packaged_weights("encoder", PURPOSE) if name is None else Path(name)
@@ -252,14 +281,23 @@ def load_encoder(name: str | None = None) -> Encoder:
     # What tells encoders apart: weights, tokenizer and length.
     weights = sorted([*folder.glob("*.safetensors"), *folder.glob("*.bin")])
     parts = [str(N_TOKENS), *map(sha256_of, [*weights, folder / "tokenizer.json"])]
+    fingerprint = hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
+    if adapter is not None:
+        if adapter.encoder != fingerprint:
+            raise ArtifactMismatchError(
+                f"The adapter belongs to the encoder {adapter.encoder[:12]}, but {folder.name!r} "
+                f"is {fingerprint[:12]}; train again with `stamo train`."
+            )
+        both = f"{fingerprint} {adapter.fingerprint}"
+        fingerprint = hashlib.sha256(both.encode()).hexdigest()[:16]
     return Encoder(
         name=name or WEIGHTS_PACKAGE.replace("_", "-"),
         dimensions=int(config["hidden_size"]),
-        fingerprint=hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16],
+        fingerprint=fingerprint,
         tokenizer=tokenizer,
         folder=folder,
         config=config,
-        languages=OUR_LANGUAGES if name is None else frozenset(),
+        adapter=adapter,
     )
 
 
@@ -302,7 +340,7 @@ class CachedEncoder:
 
     def __init__(self, encoder: TextEncoder, path: Path) -> None:
         self._encoder, self._path = encoder, path
-        self.fingerprint, self.languages = encoder.fingerprint, encoder.languages
+        self.fingerprint = encoder.fingerprint
         self._rows: dict[bytes, Float32] = {}
         try:
             with safe_open(path, "numpy") as file:
@@ -320,19 +358,14 @@ class CachedEncoder:
         """Return one unit row for each text, (n, d)."""
         return self._rows_of(texts, lambda rows: self._encoder.encode([texts[i] for i in rows]))
 
-    def encode_spans(
-        self, texts: Sequence[str], starts: Int64, ends: Int64
-    ) -> tuple[Float32, Float32]:
-        """Return a row for each text and one for the words in and near its span, (n, d) each."""
-        spans = zip(texts, starts.tolist(), ends.tolist(), strict=True)
-        marked = [f"{start} {end} {text}" for text, start, end in spans]
-
-        def read(rows: list[int]) -> Float32:
-            chosen = [texts[i] for i in rows]
-            return np.hstack(self._encoder.encode_spans(chosen, starts[rows], ends[rows]))
-
-        both = self._rows_of(marked, read)
-        return both[:, : both.shape[1] // 2], both[:, both.shape[1] // 2 :]
+    def encode_masked(self, texts: Sequence[str], starts: Int64, ends: Int64) -> Float32:
+        """Return a unit row for what each text calls for in the place of a name, (n, d)."""
+        places = zip(texts, starts.tolist(), ends.tolist(), strict=True)
+        read = self._encoder.encode_masked
+        return self._rows_of(
+            [" ".join(("masked", *mask_name(*place)[:1])) for place in places],
+            lambda rows: read([texts[i] for i in rows], starts[rows], ends[rows]),
+        )
 
     def save(self) -> None:
         """Write what was read since the file was; nothing where nothing was."""
@@ -359,49 +392,3 @@ class CachedEncoder:
         if not keys:
             return np.zeros((0, 0), dtype=np.float32)
         return np.stack([self._rows[key] for key in keys])
-
-
-def remembering(encoder: TextEncoder | None, path: Path) -> CachedEncoder | None:
-    """Return an encoder that remembers what a file keeps; None of none."""
-    return None if encoder is None else CachedEncoder(encoder, path)
-
-
-INSTALLED = "installed"
-"""Stands for the encoder of the extra `encoder`, or none where the extra is not installed."""
-
-
-_load: Callable[[str | None], TextEncoder] = lru_cache(maxsize=2)(load_encoder)
-
-
-def encoder_of(encoder: TextEncoder | str | None) -> TextEncoder | None:
-    """Return an encoder itself, the installed one, that of a folder, or None.
-
-    Raises:
-        MissingExtraError: A folder is given, but the extra is not installed.
-    """
-    if encoder is None or not isinstance(encoder, str):
-        return encoder
-    if encoder != INSTALLED:
-        return _load(encoder)
-    try:
-        return _load(None)
-    except MissingExtraError:
-        return None
-
-
-def encoder_for(fingerprint: str) -> TextEncoder | None:
-    """Return the encoder that a pack was learned with; None of the empty one, without any.
-
-    Raises:
-        MissingExtraError: The extra is not installed.
-        ArtifactMismatchError: It was learned with another encoder than the installed one.
-    """
-    if not fingerprint:
-        return None
-    encoder = _load(None)
-    if fingerprint != encoder.fingerprint:
-        raise ArtifactMismatchError(
-            f"A pack reads text with the sentence encoder {fingerprint[:12]}, but the one "
-            f"installed is {encoder.fingerprint[:12]}; install that one or learn the entity again."
-        )
-    return encoder

@@ -38,19 +38,12 @@ class TextEncoder(Protocol):
         """What tells this encoder from others."""
         ...
 
-    @property
-    def languages(self) -> frozenset[str]:
-        """Languages in which it is known how alike it finds texts; measured in all others."""
-        ...
-
     def encode(self, texts: Sequence[str]) -> Float32:
         """Return one unit row for each text, (n, d); zeros for an empty one."""
         ...
 
-    def encode_spans(
-        self, texts: Sequence[str], starts: Int64, ends: Int64
-    ) -> tuple[Float32, Float32]:
-        """Return a row for each text and one for the words in and near its span, (n, d) each."""
+    def encode_masked(self, texts: Sequence[str], starts: Int64, ends: Int64) -> Float32:
+        """Return a unit row for what each text calls for in the place of a name, (n, d)."""
         ...
 
 

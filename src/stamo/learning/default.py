@@ -1,6 +1,11 @@
 """Our default: Algorithm 1 with calibrated, left-out pseudo-labels.
 
-The structure is Algorithm 1's. What differs, and why (measured in docs/replication.md):
+The structure is Algorithm 1's. What differs, and why (measured in docs/wild.md):
+
+- What margin and views are worth before any label, and how far labels move it, is learned from
+  other entities (`stamo.models.weights`).
+- Beside a description the pile adds nothing and is left alone; without one:
+
 
 - Every margin that is compared with a label, or becomes one, is made without the document's own
   label: features estimated on a document look too good on it.
@@ -14,14 +19,15 @@ The structure is Algorithm 1's. What differs, and why (measured in docs/replicat
   the labels alone are kept.
 - The pile moves the threshold only as far as the labels alone are sure of the pile: where nothing
   tells the meanings apart it would make whatever the few labels say more extreme.
+- Beside a description the pile adds nothing and is left alone.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit
@@ -30,7 +36,6 @@ from stamo.errors import Ranged, SettingsError
 from stamo.features.base import Feature, Rows, Theta, View, estimate
 from stamo.features.mentions import OTHER
 from stamo.features.pile import Pile, Sample
-from stamo.features.views_context import About
 from stamo.learning.algorithm1 import (
     ALL_SLOTS,
     NO_CHANGE,
@@ -43,6 +48,7 @@ from stamo.learning.algorithm1 import (
 )
 from stamo.models.base import Frozen, Model
 from stamo.models.correction import BIAS, SCALE, VIEWS, agree, log_odds, margins
+from stamo.models.weights import Weights, situation_of, weights_for
 from stamo.system.files import Bools, Float32, Float64, Int64
 from stamo.system.processes import one_thread
 
@@ -61,14 +67,6 @@ N_PSEUDO = 400
 UNSURE, SURE = 0.8, 0.92
 """Where the labels alone are right in no more of the pile than the first, by their own
 probabilities, the pile does not move the threshold; from the second on it moves it fully."""
-BIAS_DEVIATION = 1.5
-"""Standard deviation of the correction's bias, in log odds."""
-RARE = 0.5
-"""Log odds against the entity before any label speaks, where no description tells of it: a new
-entity is mostly rare under its name."""
-HALF_TRUST = 0.7
-"""Beside a description this many positive labels make a margin half trusted: one made of one or two
-documents mostly repeats what the description says, and counts it twice."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +79,13 @@ class DefaultArgs(Ranged):
     """The threshold: `even` links e* where it is more probable than not, `f1` maximises the
     expected F1 on the pile."""
     views: tuple[View, ...] = VIEWS
-    """What the correction may weigh, each view with its prior variance."""
-    scale: float = 0.3
-    """Standard deviation of the correction's scale of the margin."""
+    """What the correction may weigh."""
+    weights: Mapping[str, Any] | None = None
+    """What everything is worth before any label speaks, by situation; None: the package's own."""
     choose: bool = True
     """Return the labels alone where the pile does not predict the left-out labels better."""
 
-    ranges: ClassVar = {"n_slots": 0, "scale": 0}
+    ranges: ClassVar = {"n_slots": 0}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -129,10 +127,12 @@ def learn_default(
     first = last = fit(pile, theta, margin, pile.labels, False, args, temperature)  # 2   θ̂⁰
     prior = {name: theta[name] for name in ("prior",) if name in theta}
     folds = np.random.default_rng(0).permutation(pile.n_documents)[pile.mentions.documents]
+    # Beside a description the pile adds nothing (docs/wild.md).
+    most = 0 if any(entity.description for entity in pile.entities) else args.n_slots
     t, is_still, before = 0, False, np.zeros(0, dtype=bool)
     pseudo = posterior(first[1], pile)
     on_slot(Slot(0, first[0], pseudo, shifts=shifts(pseudo, args)))
-    while t < args.n_slots and not is_still:  # 4
+    while t < most and not is_still:  # 4
         t, start = t + 1, time.perf_counter()
         pseudo = posterior(last[1], pile)  # 5   p(e*|m), m ∈ U
         counting = pile.sample(mostly_right(pseudo, pile))
@@ -145,7 +145,7 @@ def learn_default(
         before, is_still = hard, not n_flipped
         seconds = time.perf_counter() - start
         on_slot(Slot(t, last[0], pseudo, n_flipped, shifts(pseudo, args), seconds))  # 14
-    stopped = ALL_SLOTS if t >= args.n_slots else NO_CHANGE
+    stopped = ALL_SLOTS if t >= most else NO_CHANGE
     return put_together(pile, model, first, last, t, stopped, args)  # 15
 
 
@@ -214,6 +214,7 @@ def fit(
     """Fit the correction of each entity on L and, with `with_sure`, on sure pseudo-labels."""
     labelled, weight = np.flatnonzero(pile.labelled), label_weights(pile)
     first, _, _ = pile.votes
+    worth = weights_for(situation_of(pile), args.weights)
     groups: list[Mapping[str, Float64]] = []
     left_out, sure_odds = [], []
     for e, pseudo in enumerate(pseudo_labels.T):
@@ -225,7 +226,8 @@ def fit(
         rows = np.concatenate([labelled, sure])
         weights = np.append(weight, np.full(len(sure), PSEUDO_WEIGHT))
         own = np.ascontiguousarray(margin[rows, e], dtype=np.float64) / temperature
-        found, odds = fit_correction(pile, rows, own, pseudo[rows] > 0.5, weights, args)
+        is_e = pseudo[rows] > 0.5
+        found, odds = fit_correction(pile, rows, own, is_e, weights, args.views, worth)
         groups.append(found)
         left_out.append(odds[: len(labelled)])
         sure_odds.append((sure, odds[len(labelled) :]))
@@ -249,8 +251,8 @@ def fit_correction(
     margin: Float64,
     label: Bools,
     weight: Float64,
-    args: DefaultArgs,
-    rare: float = RARE,
+    views: Sequence[View],
+    prior: Weights,
 ) -> tuple[dict[str, Float64], Float64]:
     """Fit the correction of one entity (`stamo.models.correction`) on its labels.
 
@@ -265,49 +267,53 @@ def fit_correction(
         margin: margin / τ of each, made without its own label, (n,).
         label: Whether each means the entity, (n,).
         weight: How much each counts, (n,).
-        args: The views.
-        rare: Log odds against the entity where there is no description.
+        views: What may be weighed.
+        prior: What everything is worth before the labels speak.
 
     Returns:
         The groups of θ(e*), and the log odds of each label, fitted without it, (n,).
     """
     seen = []  # each view, its rows at the labels, and the pile's mean where it is taken off
-    for view in args.views:
+    for view in views:
         everyone = pile.rows(view)
         if everyone.shape[1]:
             centre = everyone.mean(axis=0) if view.is_centred else None
             own = everyone[rows] if centre is None else everyone[rows] - centre
-            seen.append((view, own, centre))
-    is_described = any(view.name == About.name for view, _, _ in seen)
-    before = 0.0 if is_described else -rare
+            mean = np.array(prior.mean.get(view.name, (0.0,)))
+            seen.append((view, own, centre, mean, np.array(prior.variance.get(view.name, (1.0,)))))
     # What share of the margin counts before the labels judge it: without any positive label nothing
     # was estimated that a margin could speak of.
     n_positive = float(weight[label].sum())
-    trust = n_positive / max(n_positive + HALF_TRUST * is_described, 1e-9)
-    kernel, expected = np.zeros((len(rows), len(rows))), trust * margin + before
-    for view, own, _ in seen:
-        kernel += products(own, own, view.variance)  # how alike the corrections of the labels are
-        if view.mean:
-            expected = expected + view.mean * np.asarray(own.sum(axis=1)).ravel()
-    kernel += BIAS_DEVIATION**2 + args.scale**2 * np.outer(margin, margin)
+    trust = n_positive / max(n_positive + prior.half_trust, 1e-9)
+    kernel, expected = np.zeros((len(rows), len(rows))), trust * margin + prior.bias
+    for _, own, _, mean, variance in seen:
+        kernel += products(own, own, variance)  # how alike the corrections of the labels are
+        if mean.any():
+            expected = expected + np.asarray(own @ mean)
+    kernel += prior.bias_deviation**2 + prior.scale**2 * np.outer(margin, margin)
     alpha, left_out = newton(kernel, expected, label.astype(np.float64), weight)
-    bias = before + BIAS_DEVIATION**2 * alpha.sum()
+    bias = prior.bias + prior.bias_deviation**2 * alpha.sum()
     groups = {}
-    for view, own, centre in seen:
-        learned = view.variance * np.asarray(own.T @ alpha).ravel()
-        weights = learned + view.mean if view.mean else learned
+    for view, own, centre, mean, variance in seen:
+        weights = mean + variance * np.asarray(own.T @ alpha).ravel()
         groups[f"correction {view.name}"] = weights
         bias -= 0.0 if centre is None else float(weights @ centre)
-    groups[SCALE] = np.array([trust - 1 + args.scale**2 * float(margin @ alpha)])
+    groups[SCALE] = np.array([trust - 1 + prior.scale**2 * float(margin @ alpha)])
     groups[BIAS] = np.array([bias])
     return groups, left_out
 
 
-def products(a: Rows, b: Rows, variance: float = 1.0) -> Float64:
-    """Return the products of all rows of `a` with all rows of `b`, times `variance`, (n, m)."""
+def products(a: Rows, b: Rows, variance: Float64 | float = 1.0) -> Float64:
+    """Return the products of all rows of `a` with all rows of `b`, (n, m).
+
+    Args:
+        a: (n, d).
+        b: (m, d).
+        variance: What each column counts, or all of them.
+    """
     if isinstance(a, np.ndarray):
-        return np.asarray(variance * a @ b.T)
-    return np.asarray(variance * np.asarray((a @ b.T).todense()))
+        return np.asarray((a * variance) @ b.T)
+    return np.asarray((a @ b.T).todense()) * variance
 
 
 def newton(
@@ -431,9 +437,10 @@ def fit_none(pile: Pile, args: DefaultArgs) -> dict[str, Float32]:
     is_none = pile.mentions.gold[rows] == OTHER
     if not is_none.any():
         return {}
-    unbiased = DefaultArgs(views=tuple(v for v in args.views if not v.mean), scale=args.scale)
+    worth = weights_for(situation_of(pile), args.weights)
+    views = [view for view in args.views if view.name not in worth.mean]
     zeros = np.zeros(len(rows))
-    found, _ = fit_correction(pile, rows, zeros, is_none, weight, unbiased, rare=0.0)
+    found, _ = fit_correction(pile, rows, zeros, is_none, weight, views, worth.without_means())
     every = (len(pile.entities), 1)
     groups = {n: np.tile(own, every).astype(np.float32) for n, own in found.items() if n != SCALE}
     return {n.replace("correction", "none", 1): own for n, own in groups.items()}

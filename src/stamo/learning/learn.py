@@ -17,7 +17,6 @@ from stamo.corpus.types import Corpus, EmergingEntity, LabelKey
 from stamo.errors import LearningError, SettingsError
 from stamo.features.base import Feature
 from stamo.features.embedding import Embedding, MaxMargin
-from stamo.features.encoder import INSTALLED, encoder_of
 from stamo.features.mentions import EMERGING, Lexicon, flatten
 from stamo.features.pile import Pile, TextEncoder, prepare_pile
 from stamo.features.prior import Prior
@@ -34,7 +33,7 @@ from stamo.learning.algorithm1 import (
 )
 from stamo.learning.default import DefaultArgs, learn_default
 from stamo.models.correction import VIEWS
-from stamo.models.store import TrainedModel
+from stamo.models.store import INSTALLED, TrainedModel, open_encoder
 from stamo.packs.pack import OWN_FIELDS, SHIFT, EntityPack
 from stamo.system.processes import one_thread
 
@@ -52,13 +51,12 @@ class Method:
         """Learn the entities of a pile."""
         if isinstance(self.args, StamoArgs):
             return stamo(pile, trained.model, self.features, self.args, on_slot)
+        args = self.args
+        if args.weights is None:
+            args = replace(args, weights=trained.weights)
+        temperature = trained.calibration.temperature
         return learn_default(
-            pile,
-            trained.model,
-            self.features,
-            self.args,
-            on_slot,
-            temperature=trained.calibration.temperature,
+            pile, trained.model, self.features, args, on_slot, temperature=temperature
         )
 
     def with_slots(self, n_slots: int) -> Method:
@@ -89,13 +87,12 @@ AS_PRINTED: Mapping[str, Feature] = {
     "relatedness": Relatedness(match_pile=False, shrinkage=0.0, missing="zero"),
     "embedding": Embedding(max_margin=MaxMargin()),
 }
-_BIAS_ONLY = tuple(replace(view, variance=0.0) for view in VIEWS)
 _UNIT_ETA = dict.fromkeys(CLOSED_FORM, 1.0)
 _ARGS: Mapping[str, StamoArgs | DefaultArgs] = {
     "default": DefaultArgs(),
     "paper": StamoArgs(),
     "estimation": StamoArgs(n_slots=0, intra=NO_INTRA),
-    "estimation+bias": DefaultArgs(n_slots=0, views=_BIAS_ONLY, scale=0.0),
+    "estimation+bias": DefaultArgs(n_slots=0, views=()),
     "estimation+correction": DefaultArgs(n_slots=0),
     "self-training": StamoArgs(intra=NO_INTRA, inter=None),
     "self-training+intra": StamoArgs(inter=None),
@@ -246,7 +243,7 @@ def learn(
         on_slot: Sees the labels alone as slot 0, then every slot.
     """
     chosen = method_named(method) if isinstance(method, str) else method
-    reader, everything = encoder_of(encoder), labelled | unlabelled
+    reader, everything = open_encoder(trained, kb, encoder), labelled | unlabelled
     everyone = [entities] if isinstance(entities, EmergingEntity) else list(entities)
     by_id: dict[str, LearnedEntity] = {}
     for group in sharing_aliases(everyone):

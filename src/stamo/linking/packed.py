@@ -16,7 +16,6 @@ import numpy as np
 from scipy.special import expit
 
 from stamo.features.base import Theta
-from stamo.features.encoder import encoder_for
 from stamo.features.mentions import UNKNOWN, FlatCorpus, Surroundings
 from stamo.features.pile import Pile, TextEncoder, candidate_rows, prepare_pile
 from stamo.kb.base import KnowledgeBase
@@ -32,7 +31,7 @@ from stamo.models.correction import (
     none_odds,
     weighed_views,
 )
-from stamo.models.store import TrainedModel
+from stamo.models.store import TrainedModel, encoder_of_pack
 from stamo.packs.folder import refuse_twins
 from stamo.packs.pack import SHIFT, EntityPack
 from stamo.system.files import Float32, Float64, Int32, Int64
@@ -112,7 +111,7 @@ def score_pack(
     first, place = first_of_each(corpus.documents[named], corpus.surfaces[named], most)
     rows = named[first]
     if encoder is None or encoder.fingerprint != pack.encoder:
-        encoder = encoder_for(pack.encoder)
+        encoder = encoder_of_pack(pack.encoder, trained, kb)
     pile = prepare_pile(
         corpus,
         [pack.entity],
@@ -195,9 +194,8 @@ class PackedEntities:
             PackError: Two packs are of one entity.
         """
         refuse_twins([(f"pack {pack.fingerprint[:12]}", pack) for pack in packs])
-        fingerprint = trained.fingerprint
         for pack in packs:
-            pack.check(kb, fingerprint)
+            pack.check(kb, trained)
         self.packs, self._kb, self._trained, self._encoder = tuple(packs), kb, trained, encoder
         self.aliases = tuple(dict.fromkeys(a for pack in packs for a in pack.entity.aliases))
         self._forms = find_alias_forms(self.aliases, kb)

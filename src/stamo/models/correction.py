@@ -20,21 +20,12 @@ import numpy as np
 
 from stamo.features.base import Theta, View, weigh
 from stamo.features.pile import Pile
-from stamo.features.views_context import About, EntityContext, Sentence, SingleEntities, Words
-from stamo.features.views_names import LongerName, NextWords
+from stamo.features.views import Description, LongerName, NextWords, Sentence, Words
 from stamo.models.base import MASKED, Frozen
 from stamo.system.files import Float32, Float64
 
-VIEWS: tuple[View, ...] = (
-    Words(),
-    EntityContext(),
-    SingleEntities(),
-    NextWords(),
-    Sentence(),
-    About(),
-    LongerName(),
-)
-"""Every view, with its own prior variance; a new one is a class and a word here."""
+VIEWS: tuple[View, ...] = (Words(), NextWords(), LongerName(), Sentence(), Description())
+"""Every view; a new one is a class and a word here."""
 
 SCALE, BIAS, NONE_BIAS = "correction scale", "correction bias", "none bias"
 PARTS = ("model", *(view.part for view in VIEWS), "entity's bias")

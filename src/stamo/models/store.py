@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,18 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from stamo.errors import ArtifactMismatchError, ModelError, SettingsError
+from stamo.errors import ArtifactMismatchError, MissingExtraError, ModelError, SettingsError
+from stamo.features.adapter import Adapter, shipped_adapter
 from stamo.features.base import Feature
 from stamo.features.embedding import Tables, WordKind, model_tables
+from stamo.features.encoder import OUR_LANGUAGES, PURPOSE, CachedEncoder, load_encoder
 from stamo.features.mentions import EncodingSettings
+from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
 from stamo.models.base import Calibration, Model
 from stamo.models.deeped import DeepED
 from stamo.models.untrained import FITTED, Untrained
+from stamo.models.weights import Weights
 from stamo.models.yamada import Yamada
 from stamo.system.files import Float32, write_atomic
 
@@ -28,7 +33,7 @@ MODELS: dict[str, type[Model]] = {DeepED.name: DeepED, Yamada.name: Yamada}
 """The linking models that the command line and saved files know by name."""
 EXTRA_FEATURES: dict[str, Feature] = {}
 """Features beyond a model's own that saved files may name; each one adds a score."""
-MODEL_VERSION = 1
+MODEL_VERSION = 2
 MAX_MODEL_BYTES = 64 * 2**20
 MODEL_SUFFIX = ".safetensors"
 _START_BYTES = 1 << 16
@@ -36,7 +41,9 @@ CHECKSUM = "sha256"
 """The key of a saved model's fingerprint."""
 
 _KEYS = {"format", "version", "model", "extra", "dimensions", "kb", "encoding", "words"}
-_KEYS |= {"calibration", "report", CHECKSUM}
+_KEYS |= {"calibration", "report", "weights", "encoder", CHECKSUM}
+_ADAPTER = "adapter."
+"""How the names of the arrays begin that belong to the adapter."""
 
 
 def make_model(
@@ -73,6 +80,11 @@ class TrainedModel:
     calibration: Calibration = field(default_factory=Calibration)
     report: Mapping[str, Any] = field(default_factory=dict)
     """How it was trained and what it reached; plain values only."""
+    weights: Mapping[str, Any] | None = None
+    """What views of a new entity are worth, learned with the knowledge base; None: the package's
+    (`stamo.models.weights`)."""
+    adapter: Adapter | None = None
+    """What the sentence encoder learned of the knowledge base; None: what the package brings."""
 
     def __repr__(self) -> str:
         return f"<TrainedModel {self.model.name}: {self.dimensions} dimensions>"
@@ -118,9 +130,13 @@ def _to_bytes(trained: TrainedModel, checksum: str = "") -> bytes:
         "words": trained.words,
         "calibration": asdict(trained.calibration),
         "report": trained.report,
+        "weights": trained.weights,
+        "encoder": trained.adapter.encoder if trained.adapter else "",
         **({CHECKSUM: checksum} if checksum else {}),
     }
     arrays = {name: np.ascontiguousarray(v) for name, v in trained.model.phi.items()}
+    if trained.adapter is not None:
+        arrays |= {f"{_ADAPTER}{name}": v for name, v in trained.adapter.factors.items()}
     # One key keeps the order of the bytes fixed whatever the order of the fields.
     return bytes(save(arrays, {"stamo": json.dumps(metadata, sort_keys=True)}))
 
@@ -182,7 +198,10 @@ def load_model(path: str | Path) -> TrainedModel:
     ]
     if not numbers or not all(bool(np.isfinite(values).all()) for values in numbers):
         raise ModelError(f"{path.name} holds a number that is not finite; train it again.")
+    factors = {n.removeprefix(_ADAPTER): state.pop(n) for n in [*state] if n.startswith(_ADAPTER)}
     try:
+        for own in (metadata["weights"] or {}).values():
+            Weights(**own)
         words = metadata.get("words", "plain")
         if words not in {"plain", "weighted"}:
             raise SettingsError(f"There are no {words!r} word vectors; choose plain or weighted.")
@@ -196,8 +215,10 @@ def load_model(path: str | Path) -> TrainedModel:
             words=words,
             calibration=Calibration(**metadata["calibration"]),
             report=metadata["report"],
+            weights=metadata["weights"],
+            adapter=Adapter(factors, metadata["encoder"], str(metadata["kb"])) if factors else None,
         )
-    except (KeyError, TypeError, ValueError, ModelError, SettingsError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, ModelError, SettingsError) as error:
         raise ModelError(
             f"{path.name} does not hold what a stamo model needs ({error}); train it again."
         ) from error
@@ -207,3 +228,68 @@ def load_model(path: str | Path) -> TrainedModel:
             "train it again."
         )
     return trained
+
+
+INSTALLED = "installed"
+"""Stands for the encoder of the extra `encoder`, or none where the extra is not installed."""
+
+
+def open_encoder(
+    trained: TrainedModel,
+    kb: KnowledgeBase,
+    encoder: TextEncoder | str | None = INSTALLED,
+    path: Path | None = None,
+) -> TextEncoder | None:
+    """Return what reads text beside a model: an encoder with what it learned of a knowledge base.
+
+    Args:
+        trained: The model; one that was trained without an encoder takes the package's adapter.
+        kb: Its knowledge base. The package's adapter reads English; in another language nothing
+            reads text unless the model brings its own.
+        encoder: The one that is installed by default, a folder with another, an encoder itself, or
+            None for none.
+        path: A file that remembers what was read; save it with `CachedEncoder.save`.
+
+    Raises:
+        MissingExtraError: A folder is given, but the extra is not installed.
+        ArtifactMismatchError: The model's adapter belongs to another encoder.
+    """
+    if isinstance(encoder, str):
+        adapter = trained.adapter
+        if adapter is None and kb.language not in OUR_LANGUAGES:
+            return None
+        try:
+            name = None if encoder == INSTALLED else encoder
+            encoder = _load(name, adapter or shipped_adapter())
+        except MissingExtraError:
+            if encoder != INSTALLED:
+                raise
+            return None
+    if encoder is None or path is None:
+        return encoder
+    return CachedEncoder(encoder, path)
+
+
+_load = lru_cache(maxsize=2)(load_encoder)
+
+
+def encoder_of_pack(
+    fingerprint: str, trained: TrainedModel, kb: KnowledgeBase, path: Path | None = None
+) -> TextEncoder | None:
+    """Return the encoder that a pack was learned with; None of the empty one, without any.
+
+    Raises:
+        MissingExtraError: The extra is not installed.
+        ArtifactMismatchError: It was learned with another encoder than the one at hand.
+    """
+    if not fingerprint:
+        return None
+    encoder = open_encoder(trained, kb, path=path)
+    if encoder is None:
+        raise MissingExtraError("tokenizers", "encoder", PURPOSE)
+    if fingerprint != encoder.fingerprint:
+        raise ArtifactMismatchError(
+            f"A pack reads text with the sentence encoder {fingerprint[:12]}, but the one at hand "
+            f"is {encoder.fingerprint[:12]}; use that one or learn the entity again."
+        )
+    return encoder

@@ -8,11 +8,15 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stamo.errors import PackError, StamoError, UnknownEntityError
 from stamo.kb.base import KnowledgeBase
 from stamo.packs.pack import PACK_SUFFIX, EntityPack
 from stamo.system.files import file_version, sweep, write_atomic
+
+if TYPE_CHECKING:
+    from stamo.models.store import TrainedModel
 
 
 @dataclass(frozen=True)
@@ -32,11 +36,11 @@ class PackFolder:
         self,
         path: str | Path,
         kb: KnowledgeBase | None = None,
-        model_fingerprint: str | None = None,
+        trained: TrainedModel | None = None,
     ) -> None:
         self.path = Path(path)
         self._kb = kb
-        self._model = model_fingerprint
+        self._trained = trained
         self._known: dict[Path, tuple[tuple[int, int, int], PackEntry]] = {}
 
     @classmethod
@@ -98,7 +102,7 @@ class PackFolder:
         """
         pack = EntityPack.from_bytes(data)
         if self._kb is not None:
-            pack.check(self._kb, self._model)
+            pack.check(self._kb, self._trained)
         held = next((e for e in self.entries() if e.pack and is_same(e.pack, pack)), None)
         if held is not None and not replace:
             raise PackError(
@@ -133,7 +137,7 @@ class PackFolder:
             return known[1]
         key = path.name.removesuffix(PACK_SUFFIX)
         try:
-            entry = PackEntry(key, path, EntityPack.load(path, self._kb, self._model))
+            entry = PackEntry(key, path, EntityPack.load(path, self._kb, self._trained))
         except StamoError as error:
             entry = PackEntry(key, path, None, str(error))
         if version is not None:  # else removed since it was listed

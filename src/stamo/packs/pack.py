@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
@@ -26,6 +26,9 @@ from stamo.corpus.types import MAX_NAME, EmergingEntity
 from stamo.errors import ArtifactMismatchError, PackError, SettingsError
 from stamo.kb.base import KnowledgeBase
 from stamo.system.files import Float32, Int32, Int64, write_atomic
+
+if TYPE_CHECKING:
+    from stamo.models.store import TrainedModel
 
 PACK_FORMAT = "stamo-pack"
 PACK_VERSION = 2
@@ -44,8 +47,7 @@ NEIGHBOURS, DIMENSIONS = "neighbours", "dimensions"
 """The sizes of a pack that the shapes of its groups depend on."""
 SHIFT = "decision-shift"
 """The group that holds what was added to the log odds to draw the line for F1."""
-_VIEWED: dict[str, str | int] = {"words": DIMENSIONS, "context": DIMENSIONS, "entities": NEIGHBOURS}
-_VIEWED |= {"about": 1, "longer-name": 2, "bias": 1}
+_VIEWED: dict[str, str | int] = {"words": DIMENSIONS, "description": 2, "longer-name": 2, "bias": 1}
 SHAPES: Mapping[str, str | int] = {
     **{f"{kind}-{view}": n for kind in ("correction", "none") for view, n in _VIEWED.items()},
     "correction-scale": 1,
@@ -53,7 +55,7 @@ SHAPES: Mapping[str, str | int] = {
     "keyphrase": NEIGHBOURS,
 }
 """How many values a known group has: a number, or one of the pack's sizes."""
-ABOUT_GROUPS = ("correction-about", "none-about")
+DESCRIPTION_GROUPS = ("correction-description", "none-description")
 SENTENCE_GROUPS = ("correction-sentence", "none-sentence")
 """Groups whose size is that of the encoder, which is only known where it is installed."""
 OWN_FIELDS = frozenset({"prior", "relatedness", "embedding"})
@@ -255,9 +257,9 @@ class EntityPack:
                 raise PackError("its 'neighbours' words and their weights do not match.")
         if not self.encoder and not groups.keys().isdisjoint(SENTENCE_GROUPS):
             raise PackError("it weighs sentences but names no encoder; learn the entity again.")
-        if not self.entity.line and not groups.keys().isdisjoint(ABOUT_GROUPS):
+        if not self.entity.line and not groups.keys().isdisjoint(DESCRIPTION_GROUPS):
             raise PackError(
-                "it weighs a line about the entity but has none; learn the entity again."
+                "it weighs a description of the entity but has none; learn the entity again."
             )
 
     def __repr__(self) -> str:
@@ -300,17 +302,19 @@ class EntityPack:
         """The hash of all the pack holds."""
         return content_hash(*self._parts())
 
-    def check(self, kb: KnowledgeBase, model_fingerprint: str | None = None) -> None:
+    def check(self, kb: KnowledgeBase, trained: TrainedModel | None = None) -> None:
         """Refuse a knowledge base, a model or an encoder that the pack was not learned with.
+
+        The encoder is compared where the model is given: what it learned is part of that.
 
         Raises:
             ArtifactMismatchError: A fingerprint differs.
-            MissingExtraError: It reads sentences, and no encoder is installed.
+            MissingExtraError: It reads text, and no encoder is installed.
             PackError: The content contradicts the knowledge base.
         """
         pairs = [("knowledge base", self.kb_fingerprint, kb.fingerprint)]
-        if model_fingerprint is not None:
-            pairs.append(("model", self.model_fingerprint, model_fingerprint))
+        if trained is not None:
+            pairs.append(("model", self.model_fingerprint, trained.fingerprint))
         for what, mine, given in pairs:
             if mine != given:
                 raise ArtifactMismatchError(
@@ -323,17 +327,15 @@ class EntityPack:
             raise self._bad("gives its neighbours other titles than the knowledge base")
         if len(self.vector) != kb.dimensions:
             raise self._bad(f"has a vector of {len(self.vector)}, not {kb.dimensions} dimensions")
-        if not self.encoder:
-            return
-        from stamo.features.encoder import encoder_for  # with torch
-        from stamo.features.views_context import n_columns
+        if self.encoder and trained is not None:
+            from stamo.models.store import encoder_of_pack  # models are loaded where one is given
 
-        encoder = encoder_for(self.encoder)
-        assert encoder is not None
-        size = n_columns(encoder)
-        for name in SENTENCE_GROUPS:
-            if name in self.groups and self.groups[name].shape != (size,):
-                raise self._bad(f"has {self.groups[name].size} values of {name!r}, not {size}")
+            encoder = encoder_of_pack(self.encoder, trained, kb)
+            assert encoder is not None
+            size = int(encoder.encode([""]).shape[1])
+            for name in SENTENCE_GROUPS:
+                if name in self.groups and self.groups[name].shape != (size,):
+                    raise self._bad(f"has {self.groups[name].size} values of {name!r}, not {size}")
 
     def theta(self) -> dict[str, Float32]:
         """Return θ(e*) in the shapes that the features expect, (1, ...) each.
@@ -368,7 +370,7 @@ class EntityPack:
         cls,
         path: str | Path,
         kb: KnowledgeBase | None = None,
-        model_fingerprint: str | None = None,
+        trained: TrainedModel | None = None,
     ) -> EntityPack:
         """Read and check a pack, also against the knowledge base and the model if given.
 
@@ -379,7 +381,7 @@ class EntityPack:
         path = Path(path)
         pack = cls.from_bytes(read_bytes(path), path.name)
         if kb is not None:
-            pack.check(kb, model_fingerprint)
+            pack.check(kb, trained)
         return pack
 
     @classmethod

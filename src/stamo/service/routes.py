@@ -73,7 +73,7 @@ class Service:
         limits: Limits,
     ) -> None:
         self.kb, self.trained, self.security, self.limits = kb, trained, security, limits
-        self.packs = PackFolder(packs_dir, kb, trained.fingerprint)
+        self.packs = PackFolder(packs_dir, kb, trained)
         self.linker = PackLinker(kb, trained, self.packs)
         self.pool = LinkPool(self.linker, limits)
         self.desks = labelling.Desks(workspaces_dir, kb, trained, self.linker.link_documents)
@@ -159,7 +159,7 @@ def try_pack(service: The, name: str, body: schemas.TryIn) -> schemas.LinkOut:
     path, start = service.desks.workspace(name).pack_path, time.perf_counter()
     if not path.is_file():
         raise MissingWorkspaceError(f"{name!r} has no pack yet; learn it first.")
-    own = EntityPack.load(path, service.kb, service.trained.fingerprint)
+    own = EntityPack.load(path, service.kb, service.trained)
     packs = [own, *(p for p in service.packs.packs() if p.entity.id != own.entity.id)]
     linker = Linker(service.kb, service.trained, packs, settings=LinkerSettings(explain=True))
     emerging = {pack.entity.id for pack in packs}

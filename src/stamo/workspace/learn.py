@@ -18,14 +18,14 @@ from scipy.special import expit
 from stamo.corpus.types import Corpus
 from stamo.errors import LearningError, SettingsError
 from stamo.evaluation.intervals import Rates, rates
-from stamo.features.encoder import INSTALLED, encoder_of, remembering
+from stamo.features.encoder import CachedEncoder
 from stamo.features.pile import Pile
-from stamo.features.views_context import Sentence
+from stamo.features.views import Sentence
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.algorithm1 import Learned, Slot
 from stamo.learning.learn import LearnedEntity, Method, encode_pile, method_named
 from stamo.models.correction import agree, log_odds, margins
-from stamo.models.store import TrainedModel
+from stamo.models.store import INSTALLED, TrainedModel, open_encoder
 from stamo.packs.pack import EntityPack
 from stamo.system.files import Bools, Float32, Float64, Int64, to_json, write_atomic
 from stamo.system.processes import one_thread
@@ -244,9 +244,9 @@ def read_material(
             "means it."
         )
     corpus = corpus.with_labels(labels)
-    reader = remembering(encoder_of(encoder), workspace.encodings_path)
+    reader = open_encoder(trained, kb, encoder, workspace.encodings_path)
     pile = encode_pile([entity], corpus, kb, trained, encoder=reader, alone=alone)
-    if reader is not None:
+    if isinstance(reader, CachedEncoder):
         pile.rows(Sentence())
         reader.save()
     return corpus, events, n_stale, pile

@@ -28,13 +28,13 @@ import numpy as np
 
 from stamo.corpus.types import Corpus, EmergingEntity, LabelKey
 from stamo.features.base import Rows
-from stamo.features.encoder import INSTALLED, encoder_of, remembering
+from stamo.features.encoder import CachedEncoder
 from stamo.features.pile import Pile, TextEncoder
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.default import DefaultArgs, learn_default, products
 from stamo.learning.learn import CLOSED_FORM, encode_pile
 from stamo.models.correction import VIEWS
-from stamo.models.store import TrainedModel
+from stamo.models.store import TrainedModel, open_encoder
 from stamo.system.files import Closing, Float64, Int64
 from stamo.workspace.folder import Workspace
 from stamo.workspace.labels import EMERGING_CHOICE, NONE, SKIP, LabelEvent, LabelTarget
@@ -261,7 +261,7 @@ class LabelQueue(Closing):
             replace(self.pile, labels=given, labelled=labelled),
             self._trained.model,
             CLOSED_FORM,
-            DefaultArgs(n_slots=1, choose=False),
+            DefaultArgs(n_slots=0, weights=self._trained.weights),
             temperature=self._trained.calibration.temperature,
         )
         return learned.posterior[:, 0].astype(np.float64)
@@ -283,8 +283,8 @@ def open_queue(
     workspace: Workspace, corpus: Corpus, kb: KnowledgeBase, trained: TrainedModel
 ) -> LabelQueue:
     """Return the queue of a workspace, by the installed encoder where there is one."""
-    reader = remembering(encoder_of(INSTALLED), workspace.encodings_path)
+    reader = open_encoder(trained, kb, path=workspace.encodings_path)
     queue = LabelQueue(workspace.entity, corpus, kb, trained, reader)
-    if reader is not None:
+    if isinstance(reader, CachedEncoder):
         reader.save()
     return queue

@@ -20,11 +20,10 @@ from stamo.corpus.reading import read_documents
 from stamo.corpus.types import Corpus, Document
 from stamo.errors import WorkspaceError
 from stamo.evaluation.intervals import expected_calibration_error, reliability
-from stamo.features.encoder import encoder_for, remembering
 from stamo.kb.base import KnowledgeBase
 from stamo.linking.forms import matcher_for
 from stamo.linking.linker import Linker
-from stamo.models.store import TrainedModel
+from stamo.models.store import TrainedModel, encoder_of_pack
 from stamo.packs.pack import SHIFT, EntityPack
 from stamo.system.files import Float32, Float64, write_atomic
 from stamo.workspace.folder import REPORT, Workspace, read_corpus
@@ -81,9 +80,9 @@ def write_report(
         raise WorkspaceError(
             f"{workspace.entity.id!r} has no pack yet; learn it first, then write the report."
         )
-    pack = EntityPack.load(workspace.pack_path, kb, trained.fingerprint)
+    pack = EntityPack.load(workspace.pack_path, kb, trained)
     corpus, labels = read_corpus(workspace, kb, trained), workspace.current_labels()
-    reader = remembering(encoder_for(pack.encoder), workspace.encodings_path)
+    reader = encoder_of_pack(pack.encoder, trained, kb, workspace.encodings_path)
     scored = score_corpus(pack, corpus, labels, kb, trained, reader)
     collisions = find_collisions(
         Linker(kb, trained, extra_aliases=pack.entity.aliases),

@@ -15,14 +15,13 @@ import numpy as np
 
 from stamo.corpus.types import Corpus, Document
 from stamo.errors import ArtifactMismatchError, PackError
-from stamo.features.encoder import encoder_for, remembering
 from stamo.features.mentions import Lexicon, flatten
 from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
 from stamo.learning.learn import entity_numbers
 from stamo.linking.linker import Linker
 from stamo.linking.packed import score_pack
-from stamo.models.store import TrainedModel
+from stamo.models.store import TrainedModel, encoder_of_pack
 from stamo.packs.pack import EntityPack
 from stamo.system.files import Float64
 from stamo.workspace.folder import Workspace
@@ -127,7 +126,7 @@ def compare_packs(
 ) -> PackChange:
     """Score the candidate mentions of a workspace with two packs of its entity."""
     corpus = workspace.documents.read()
-    reader = remembering(encoder_for(after.encoder), workspace.encodings_path)
+    reader = encoder_of_pack(after.encoder, trained, kb, workspace.encodings_path)
     scored = [score_corpus(pack, corpus, (), kb, trained, reader) for pack in (before, after)]
     was, now = (
         {(one.document.id, one.document.mentions[one.index].start): one for one in some}
@@ -167,18 +166,16 @@ def change_since_last(
     place = next((i for i, v in enumerate(versions) if v.is_current), 0)
     if place == 0:
         return None
-    before, now = (
-        load_comparable(v.path, kb, trained.fingerprint) for v in versions[place - 1 : place + 1]
-    )
+    before, now = (load_comparable(v.path, kb, trained) for v in versions[place - 1 : place + 1])
     if before is None or now is None:
         return None
     return versions[place - 1].number, compare_packs(workspace, before, now, kb, trained)
 
 
-def load_comparable(path: Path, kb: KnowledgeBase, model: str) -> EntityPack | None:
+def load_comparable(path: Path, kb: KnowledgeBase, trained: TrainedModel) -> EntityPack | None:
     """Load a pack if it is there and can be compared with another."""
     try:
-        return EntityPack.load(path, kb, model)
+        return EntityPack.load(path, kb, trained)
     except (PackError, ArtifactMismatchError):
         return None
 

@@ -217,7 +217,7 @@ def measure_encoding(encoder: Encoder, windows: Sequence[str]) -> list[Measured]
             for _ in range(n_batches):
                 encoder.forward(ids, mask)
 
-    whole = partial(encoder.encode_spans, windows, middles, middles + 4)
+    whole = partial(encoder.encode_masked, windows, middles, middles + 4)
     with one_thread():
         encoder.encode(windows[:8])  # warm
         # In turns, so that other load on the machine falls on both.

@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from stamo.cli import AsJson
 from stamo.cli.main import main as run
-from stamo.cli.output import Console, print_json, rich_table
+from stamo.cli.output import Console, print_json, progress_view, rich_table
 from stamo_lab.cli.bench import bench
 from stamo_lab.cli.suite import suite
 from stamo_lab.wild.judged import judged
@@ -55,6 +55,47 @@ def world(
         console.print(f"{path}  {path.stat().st_size / 1e6:.1f} MB", highlight=False)
 
 
+def adapter(
+    kb_path: Path = Argument(..., metavar="KB", help="The knowledge base whose links are read."),
+    out: Path = Argument(..., metavar="OUT", help="The file; that of the package is made so."),
+    steps: int = Option(400, min=1, help="Steps."),
+    seed: int = Option(0, help="Same seed, same bytes."),
+) -> None:
+    """Adapt the packaged encoder to a knowledge base and save what it learned alone."""
+    from stamo.features.encoder import load_encoder
+    from stamo.kb.base import KnowledgeBase
+    from stamo.models.adapter import AdapterArgs, train_adapter
+
+    kb, args = KnowledgeBase.open(kb_path), AdapterArgs(n_steps=steps, seed=seed)
+    with progress_view(Console(stderr=True), "Adapting", stays=True, total=steps) as show:
+        learned = train_adapter(
+            kb,
+            load_encoder(),
+            args,
+            on_step=lambda step, loss: show(step, description=f"Adapting (loss {loss:.3f})"),
+        )
+    learned.save(out)
+    Console().print(f"Saved [bold]{out}[/]: {learned.fingerprint}, of {kb.fingerprint[:12]}.")
+
+
+def weights(
+    kb_path: Path = Argument(..., metavar="KB", help="The knowledge base of the suites."),
+    suites: list[Path] = Argument(..., metavar="SUITE...", help="Suites of real new entities."),
+    out: Path = Option(..., "--out", help="The file; that of the package is made so."),
+) -> None:
+    """Learn what views are worth before any label, from real new entities."""
+    from stamo.kb.base import KnowledgeBase
+    from stamo.models.weights import to_record
+    from stamo.system.files import to_json, write_atomic
+    from stamo_lab.wild.suite import open_wild
+    from stamo_lab.wild.weights import learn_from_suites
+
+    kb = KnowledgeBase.open(kb_path)
+    learned = to_record(learn_from_suites([open_wild(suite, kb) for suite in suites], kb))
+    write_atomic(out, to_json(learned))
+    print_json(learned)
+
+
 def create_app() -> typer.Typer:
     """Collect the commands."""
     app = typer.Typer(
@@ -66,7 +107,9 @@ def create_app() -> typer.Typer:
     )
     app.add_typer(suite, name="suite")
     app.add_typer(bench, name="bench")
+    app.command("adapter")(adapter)
     app.command("judged")(judged)
+    app.command("weights")(weights)
     app.command("world")(world)
     return app
 

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from stamo.errors import ArtifactMismatchError, SettingsError, SuiteError
-from stamo.features.encoder import INSTALLED, CachedEncoder, encoder_of
+from stamo.features.encoder import CachedEncoder
 from stamo.features.pile import TextEncoder
 from stamo.kb.base import KnowledgeBase
+from stamo.models.store import INSTALLED, TrainedModel, open_encoder
 from stamo.system.files import append_line, try_lock, whole_lines
 from stamo.system.processes import Workers
 from stamo_lab.suites.store import OpenedSuite
@@ -65,14 +66,15 @@ def read_results(out: Path) -> list[Row]:
 
 
 @contextmanager
-def kept_encodings(encoder: str | None, suite: Path, number: int) -> Iterator[TextEncoder | None]:
+def kept_encodings(
+    trained: TrainedModel, kb: KnowledgeBase, encoder: str | None, suite: Path, number: int
+) -> Iterator[TextEncoder | None]:
     """Yield the encoder that reads one problem; what it read stays beside the suite if it can."""
-    reader = encoder_of(encoder)
-    if reader is None:
-        yield None
-        return
-    kept = CachedEncoder(reader, suite / ENCODINGS / f"{number:04d}.safetensors")
+    path = suite / ENCODINGS / f"{number:04d}.safetensors"
+    kept = open_encoder(trained, kb, encoder, path)
     yield kept
+    if not isinstance(kept, CachedEncoder):
+        return
     with suppress(OSError):  # a suite that may only be read is read again
         (suite / ENCODINGS).mkdir(exist_ok=True)
         kept.save()

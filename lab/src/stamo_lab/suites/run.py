@@ -151,7 +151,9 @@ def run_work(place: Place, work: CellWork[Cell, RunSettings]) -> list[Row]:
     reads = any(METHODS[cell.method].reads for cell in work.cells)
     wanted = work.settings.encoder if reads else None
     rows: list[Row] = []
-    with kept_encodings(wanted, place.suite_path, work.number) as encoder:
+    with kept_encodings(
+        next(iter(models.values())), data.kb, wanted, place.suite_path, work.number
+    ) as encoder:
         for cell in work.cells:
             if cell.n_labels > loaded.learning.pile.n_documents:
                 continue  # there is no such L in a W this small

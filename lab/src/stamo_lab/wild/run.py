@@ -229,7 +229,9 @@ def _open(place: Place) -> tuple[KnowledgeBase, WildSuite]:
 def run_wild_work(place: Place, work: CellWork[WildCell, WildSettings]) -> list[Row]:
     """Run the cells of one entity; runs in worker processes."""
     kb, suite = _open(place)
-    with kept_encodings(work.settings.encoder, place.suite_path, work.number) as encoder:
+    with kept_encodings(
+        suite.trained, kb, work.settings.encoder, place.suite_path, work.number
+    ) as encoder:
         loaded = load_wild(suite, work.number, kb, encoder, description=work.settings.description)
         trials = _trials(work, loaded)
         about = {"problem": loaded.problem.title}

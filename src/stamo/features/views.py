@@ -1,9 +1,14 @@
-"""What stands beside a name: words and signs, or the rest of a longer name ("Perry Farrell")."""
+"""What stands around a mention, in views whose weights tell this entity from its namesakes.
+
+The words beside the name, longer names, all words around as a vector, the window as a sentence
+encoder reads it with the name masked, and how like it is to the description of the entity.
+"""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -12,11 +17,138 @@ from scipy import sparse
 
 from stamo.corpus.tokenizer import tokenize
 from stamo.corpus.types import EmergingEntity
-from stamo.features.base import Term, View, named_columns
+from stamo.features.base import Term, View, named_columns, unit
+from stamo.features.embedding import description_vector, pile_contexts
 from stamo.features.mentions import Surroundings
 from stamo.features.pile import Pile
 from stamo.kb.base import KnowledgeBase
 from stamo.system.files import Bools, Float64
+
+
+@dataclass(frozen=True)
+class Words(View):
+    """The weighted mean of the context words less the background, (M, Q)."""
+
+    name = "words"
+    part = "words"
+    is_centred = True
+
+    def rows(self, pile: Pile) -> Float64:
+        """Average the vectors of all context words; zero where none is known."""
+        contexts = pile_contexts(pile, pile.mentions.words.shape[1])
+        mass = np.asarray(contexts.matrix.sum(axis=1))  # (M, 1)
+        words = contexts.matrix @ contexts.vectors / np.maximum(mass, 1e-9) - contexts.background
+        words[mass[:, 0] <= 0] = 0.0
+        return np.asarray(unit(words))
+
+    def terms(self, pile: Pile, row: int) -> list[Term]:
+        """Return the known context words."""
+        contexts = pile_contexts(pile, pile.mentions.words.shape[1])
+        own = contexts.matrix[row]
+        weight = own.data / max(float(own.data.sum()), 1e-9)
+        parts = weight[:, None] * (contexts.vectors[own.indices] - contexts.background)
+        norm = max(float(np.linalg.norm(parts.sum(axis=0))), 1e-9)
+        names = [f"“{word}”" for word in pile.kb.words.texts(contexts.words[own.indices])]
+        return list(zip(names, np.asarray(parts / norm, dtype=np.float64), strict=True))
+
+
+WINDOW = 220
+"""Characters on either side of a mention that are read together."""
+
+
+@dataclass(frozen=True)
+class Sentence(View):
+    """What the window calls for in the place of the name, as the encoder reads it, (M, d)."""
+
+    name = "sentence"
+    part = "sentence"
+    is_centred = True
+    reads_text = True
+
+    def rows(self, pile: Pile) -> Float64:
+        """Read the windows; no column without an encoder or without text."""
+        if pile.encoder is None or pile.text is None:
+            return np.zeros((len(pile), 0))
+        windows = pile.text.windows(WINDOW)
+        starts = np.array([window.start for window in windows], dtype=np.int64)
+        ends = np.array([window.end for window in windows], dtype=np.int64)
+        texts = [window.text for window in windows]
+        return pile.encoder.encode_masked(texts, starts, ends).astype(np.float64)
+
+
+MOST_NEAR = 1.5
+"""Words of the description near a mention count up to this sum of their rarity."""
+
+
+@dataclass(frozen=True)
+class Description(View):
+    """How like the surroundings are to the description of the entity, two columns, (M, 2).
+
+    The first is the likeness: the encoder's, between the window without the name and the
+    description, or that of the word vectors where nothing reads. The second counts the words of
+    the description near the mention, by their rarity. Where nobody wrote a description, what
+    stands in brackets behind the name is compared.
+    """
+
+    name = "description"
+    part = "description"
+    reads_text = True
+
+    def rows(self, pile: Pile) -> Float64:
+        """Compare; no column where nothing is known about the entity."""
+        entity = pile.entities[0]
+        if len(pile.entities) > 1 or pile.text is None or not entity.line:
+            return np.zeros((len(pile), 0))
+        if pile.encoder is not None:
+            description = pile.encoder.encode([entity.line])[0]
+            likeness = LIKENESS_SCALE * np.asarray(pile.rows(Sentence()) @ description)
+        else:
+            likeness = pile.rows(Words()) @ description_vector(entity, pile.kb)
+        rarity = description_words(entity, pile.kb)
+        around = (tokenize(window.text)[0] for window in pile.text.windows(WINDOW))
+        near = np.minimum(_sums(around, rarity), MOST_NEAR)
+        return np.stack([likeness, near], axis=1)
+
+    def terms(self, pile: Pile, row: int) -> list[Term]:
+        """Return the likeness and the words of the description that stand near."""
+        own = np.asarray(pile.rows(self)[row])
+        names = ("likeness to the description", "words of the description")
+        return [(n, part) for n, part in zip(names, np.diag(own), strict=False) if part.any()]
+
+
+LIKENESS_SCALE = 4.0
+"""Brings the encoder's likeness to the spread of the other columns."""
+
+
+def _sums(said: Iterable[Sequence[str]], rarity: Mapping[str, float]) -> Float64:
+    """Add up the rarity of the distinct words of the description in each of what is said."""
+    folded = ({fold_word(word) for word in words} for words in said)
+    return np.array([sum(rarity.get(word, 0.0) for word in words) for words in folded])
+
+
+def description_words(entity: EmergingEntity, kb: KnowledgeBase) -> Mapping[str, float]:
+    """Return the content words of description and brackets but names, and their rarity, 0 to 1."""
+    names = {fold_word(word) for alias in entity.aliases for word in tokenize(alias)[0]}
+    words = sorted({*tokenize(f"{entity.line} {entity.qualifier}")[0]})
+    ids = kb.words.find_many(words)
+    known = ids >= 0
+    counts, total = np.ones(len(words)), max(float(kb.word_counts.sum()), 2.0)
+    counts[known] = np.maximum(kb.word_counts[ids[known]], 1)
+    rarity = 1 - np.log(counts) / np.log(total)
+    says = np.ones(len(words), dtype=bool)
+    says[known] = kb.word_weights[ids[known]] > 0
+    return {
+        fold_word(word): float(value)
+        for word, value, kept in zip(words, rarity, says, strict=True)
+        if kept and fold_word(word) not in names and len(word) > 1
+    }
+
+
+def fold_word(word: str) -> str:
+    """Fold case and the commonest plural: "Rockets" and "rocket" are one word of a description."""
+    folded = word.casefold()
+    return folded[:-1] if folded.endswith("s") and len(folded) > 3 else folded
+
 
 _FAR = 0.5
 """What the second word counts beside the first."""
@@ -34,8 +166,6 @@ class NextWords(View):
     name = "neighbours"
     part = "words next to the name"
     has_vocabulary = True
-
-    variance: float = 12.0
 
     def rows(self, pile: Pile) -> sparse.csr_matrix:
         """Mark the words and kinds next to each mention; no columns where the text is not known."""
@@ -106,6 +236,10 @@ def _kind(word: str) -> str:
     return "small" if word[0].islower() else "letter"
 
 
+ELSEWHERE = 0.5
+"""What the whole name elsewhere in the document counts beside one around the mention."""
+
+
 @dataclass(frozen=True)
 class LongerName(View):
     """Whether a longer name is said, two columns, (M, 2).
@@ -118,14 +252,6 @@ class LongerName(View):
 
     name = "longer name"
     part = "longer name"
-
-    variance: float = 4.0
-    mean: float = 3.0
-    """Log odds of a mention inside the whole name, before any label speaks."""
-    elsewhere: float = 0.5
-    """What the whole name elsewhere in the document counts beside that."""
-    another: float = -0.8
-    """What a part of another name counts."""
 
     def rows(self, pile: Pile) -> Float64:
         """Look for the names; no column where the text is not known."""
@@ -149,10 +275,10 @@ class LongerName(View):
             for d, start, end in text.places():
                 i = bisect(spans[d], start, key=itemgetter(0)) - 1  # the last that begins before it
                 is_inside = i >= 0 and end <= spans[d][i][1]
-                said.append(1.0 if is_inside else self.elsewhere if spans[d] else 0.0)
+                said.append(1.0 if is_inside else ELSEWHERE if spans[d] else 0.0)
         whole = np.array(said or [0.0] * len(pile))
         another = _inside_another(entity, text, pile.kb) & (whole < 1)
-        return np.stack([whole, self.another * another], axis=1)
+        return np.stack([whole, another], axis=1)
 
     def terms(self, pile: Pile, row: int) -> list[Term]:
         """Return which of both is said."""
