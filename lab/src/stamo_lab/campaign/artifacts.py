@@ -63,6 +63,8 @@ def prepare(folder: Path) -> None:
         command("learn", home, *LEARN)
         shutil.copy(next((home / "packs").glob("*.stamo")), folder / pack)
     _keep(folder, LEARNED)
+    packs = folder / TEMPLATES / LEARNED / NAME / "packs"
+    next(packs.glob("*.stamo")).rename(packs / f"{NAME}.stamo")  # its folder names it
     command("discover", folder / KB, folder / MODEL, "--from", pile, "--out", folder / FOUND)
     lines = pile.read_text().splitlines(keepends=True)
     (folder / "pile").mkdir()
@@ -367,21 +369,21 @@ def declare_entities(folder: Path, rng: random.Random) -> None:
 def targets(folder: Path, seed: str) -> Iterator[Target]:
     """Yield every artifact and table."""
     trials: dict[str, tuple[Callable[[Path, random.Random], None], float]] = {
-        "knowledge base": (open_kb, 2),
-        "model": (load_model, 1),
-        "pack bytes": (load_pack, 1),
-        "pack content, linked": (link_with_pack, 2),
-        "workspace": (open_workspace, 1),
-        "proposals": (look_at_found, 1),
-        "spaCy component": (load_component, 1),
-        "build of notes": (build_from_notes, 2),
-        "build of tables": (build_from_table, 1),
-        "build of dumps": (build_from_dump, 1),
-        "build with ids": (build_with_ids, 1),
-        "declared workspaces": (declare_entities, 1),
+        "artifacts, knowledge base": (open_kb, 2),
+        "artifacts, model": (load_model, 1),
+        "packs, bytes": (load_pack, 1),
+        "packs, linked with": (link_with_pack, 2),
+        "labels, workspace": (open_workspace, 1),
+        "artifacts, proposals": (look_at_found, 1),
+        "artifacts, spaCy component": (load_component, 1),
+        "builds, notes": (build_from_notes, 2),
+        "builds, tables": (build_from_table, 1),
+        "builds, dumps": (build_from_dump, 1),
+        "builds, ids": (build_with_ids, 1),
+        "builds, declared workspaces": (declare_entities, 1),
     }
     for name, (trial, share) in trials.items():
         yield Target(name, in_trials(partial(trial, folder), seed), share)
     for kind in ("jsonl", "csv", "json"):
         trial_of_kind = partial(import_labels, folder, kind)
-        yield Target(f"labels import, {kind}", in_trials(trial_of_kind, seed), 0.7)
+        yield Target(f"labels, import of {kind}", in_trials(trial_of_kind, seed), 0.7)

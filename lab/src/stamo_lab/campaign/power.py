@@ -19,8 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from stamo.workspace.labels import LabelStore
-from stamo_lab.campaign.artifacts import fresh
-from stamo_lab.campaign.table import Attack, Row, Target, last_lines, processor_seconds
+from stamo_lab.campaign.table import Row, Target, last_lines, processor_seconds
 
 CALLS = "openat,pwrite64,write,ftruncate,fsync,fdatasync,unlink"
 ADD = """
@@ -53,9 +52,9 @@ class Disk:
 
     def run(self, call: str, given: str, result: int, home: str) -> None:
         """Take one system call."""
-        texts = [bytes.fromhex(t.replace("\\x", "")) for t in _TEXT.findall(given)]
+        texts = list(map(_plain, _TEXT.findall(given)))
         named = _FILE.match(given)
-        path = named[1] if named else ""
+        path = _plain(named[1]).decode() if named else ""
         if call == "write" and texts and texts[0].startswith(b"said "):
             self.said.update(re.findall(r"said (\w+)\.", texts[0].decode()))
         elif call == "openat" and "O_CREAT" in given and texts:
@@ -74,7 +73,7 @@ class Disk:
                 self.entries = set(self.now)
         elif call == "unlink" and texts:
             for kept in (self.now, self.pending):
-                kept.pop(texts[0].decode(), None)  # type: ignore[attr-defined]
+                kept.pop(texts[0].decode(), None)
 
     def cut(self, rng: random.Random) -> dict[str, bytes]:
         """Return the files as they are found when the power is back."""
@@ -88,6 +87,11 @@ class Disk:
                     data = _changed(data, at, torn)
             found[path] = data
         return found
+
+
+def _plain(written: str) -> bytes:
+    """Return the bytes that `strace` has written as numbers."""
+    return bytes.fromhex(written.replace("\\x", ""))
 
 
 def _changed(data: bytes, at: int, change: bytes | None) -> bytes:
@@ -115,11 +119,11 @@ def attack(folder: Path, seed: str, row: Row) -> Iterator[None]:
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir()
     calls = trace(home)
-    n_said = sum("said" in bytes.fromhex("".join(re.findall(r"\\x(..)", g))).decode("latin-1")
-                 for c, g, _ in calls if c == "write")
-    if n_said < 32:
-        row.fail(f"only {n_said} of 32 labels were seen in the trace")
-    turn = 0
+    whole, turn = Disk(), 0
+    for call in calls:
+        whole.run(*call, str(home))
+    if len(whole.said) < 32:
+        row.fail(f"only {len(whole.said)} of 32 labels were seen in the trace")
     while True:
         rng, disk, turn = random.Random(f"{seed}/{turn}"), Disk(), turn + 1
         for number, call in enumerate(calls):
