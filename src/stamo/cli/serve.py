@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from stamo.service.security import SecuritySettings
 
 SHUTDOWN_SECONDS = 10
-MAX_CONNECTIONS = 200
-"""Above these a request gets 503. A service for strangers stands behind a reverse proxy."""
+MAX_CONNECTIONS = 800
+"""Above these a request gets 503, as many as a process may have files. Long before, texts that wait
+are turned away with the time to come again. A service for strangers is behind a reverse proxy."""
 
 
 def serve(

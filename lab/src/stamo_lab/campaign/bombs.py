@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 import os
+import time
 import zipfile
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -250,14 +251,17 @@ def attack(
 
 
 def subprocess_write(path: Path, make: Callable[[], bytes]) -> None:
-    """Write a file in a process of its own, whose memory and time do not count."""
+    """Write a file in a process that is no child of this one: its memory and time do not count."""
+    beside = path.with_name(f"{path.name}.part")
     child = os.fork()
     if not child:
-        try:
-            path.write_bytes(make())
-        finally:
-            os._exit(0)
+        if not os.fork():
+            beside.write_bytes(make())
+            beside.rename(path)
+        os._exit(0)
     os.waitpid(child, 0)
+    while not path.exists():
+        time.sleep(0.01)
 
 
 def targets(folder: Path, seed: str) -> Iterator[Target]:
