@@ -38,7 +38,7 @@ check: $(INSTALLED)
 	$(BIN)/ruff check src lab tests tools conftest.py
 	$(BIN)/mypy
 
-## campaign: attack every reader, file and route with hostile input for some minutes
+## campaign: attack every reader, file and route for ten minutes; a night: -m stamo_lab.campaign --hours 8
 campaign: $(INSTALLED)
 	$(BIN)/python -m stamo_lab.campaign
 

@@ -8,11 +8,17 @@ import json
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
+import threading
+import time
 import tomllib
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
 from typer.main import get_command
@@ -104,3 +110,62 @@ def test_systemd_accepts_the_unit(tmp_path):
     )
     about = [line for line in done.stderr.splitlines() if copy.name in line]
     assert about == []
+
+
+class Echo(BaseHTTPRequestHandler):
+    """Stands for the service behind the proxy."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        self.send_header("content-length", "9")
+        self.end_headers()
+        self.wfile.write(self.headers["host"].encode()[:9])
+
+    def log_message(self, *args):
+        """Say nothing."""
+
+
+@pytest.fixture
+def proxy(tmp_path):
+    """The nginx of `deploy`, without TLS and with short timeouts; its address."""
+    nginx = program("nginx")
+    behind = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+    threading.Thread(target=behind.serve_forever, daemon=True).start()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    text = (ROOT / "deploy" / "nginx.conf").read_text()
+    text = re.sub(r" *ssl_certificate.*\n", "", text).replace("443 ssl", f"127.0.0.1:{port}")
+    text = text.replace("10s", "1s").replace(":8017", f":{behind.server_port}")
+    temporary = "".join(f"{kind}_temp_path {tmp_path};" for kind in ("client_body", "proxy"))
+    head = f"pid {tmp_path}/pid; daemon off; error_log {tmp_path}/log; events {{}}"
+    conf = tmp_path / "nginx.conf"
+    conf.write_text(f"{head} http {{ access_log off; {temporary} {text} }}")
+    running = subprocess.Popen([nginx, "-p", str(tmp_path), "-c", str(conf)])
+    for _ in range(200):
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            break
+        time.sleep(0.05)
+    yield "127.0.0.1", port
+    running.terminate()
+    running.wait()
+    behind.shutdown()
+    behind.server_close()
+
+
+def test_the_proxy_passes_requests_on_and_slow_clients_do_not_get_through(proxy):
+    """Bodies are bounded, hosts are kept, and who never ends a request shuts nobody out."""
+    url = f"http://{proxy[0]}:{proxy[1]}/api/link"
+    assert httpx.post(url, content=b"x", headers={"Host": "some.name"}).text == "some.name"
+    assert httpx.post(url, content=b"x" * (6 << 20)).status_code == 413
+    slow = [socket.create_connection(proxy) for _ in range(10)]
+    for number, client in enumerate(slow):
+        whole = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n"
+        client.sendall(whole if number % 2 else whole[:20])
+    assert httpx.post(url, content=b"x").status_code == 200
+    for client in slow:
+        client.settimeout(30)
+        answer = client.recv(1000)
+        assert answer == b"" or b" 408 " in answer
+        client.close()

@@ -49,6 +49,17 @@ def test_link_is_measured_in_every_way(world_kb, model):
     assert rows["one sentence"]["CPU s"] > 0
 
 
+def test_the_service_is_measured_under_load(world_kb, model):
+    """Beside an echo, flat out, below and above what it can take; nobody gets a wrong answer."""
+    words = ("--clients", 4, "--length", 100, "--seconds", 0.5)
+    echo, *served = bench("load", world_kb.path, model, *words)
+    assert echo["links/s"] > 0
+    assert [row["what"] for row in served] == [
+        *("stamo serve, flat out", "at 80 %", "too many clients", "at 80 % again"),
+    ]
+    assert all(row["links/s"] > 0 and row["errors"] == 0 for row in served)
+
+
 def test_the_pass_of_discovery_is_measured_beside_linking(world, world_kb, model):
     """The same documents are linked and scanned."""
     pile = world.paths.pile_path

@@ -1,4 +1,5 @@
 import json
+import multiprocessing
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ from stamo.errors import (
     ArtifactMismatchError,
     MissingExtraError,
     PackError,
+    StamoError,
     UnknownEntityError,
 )
 from stamo.models import store
@@ -397,6 +399,40 @@ def test_a_folder_of_packs(tmp_path):
         PackFolder.existing(tmp_path / "pakcs")
     with pytest.raises(PackError, match=r"none\.stamo"):
         EntityPack.load(tmp_path / "none.stamo")
+
+
+def change_at_once(folder, data, change, start, told):
+    start.wait()
+    try:
+        if change == "add":
+            PackFolder(folder).add(data)
+        else:
+            PackFolder(folder).remove(change)
+        told.put("")
+    except StamoError as error:
+        told.put(str(error))
+
+
+def test_of_many_who_add_or_remove_a_pack_at_once_one_does(tmp_path):
+    """One of sixteen processes adds the pack, one removes it, and all others are told."""
+    context = multiprocessing.get_context("fork")
+    for number in range(3):
+        packs = [make_pack(entity=replace(make_pack().entity, external_id=id)) for id in ("", "Q1")]
+        folder = tmp_path / str(number)
+        for expected, change in (("already", "add"), ("There is no pack", "")):
+            key = change or next(folder.iterdir()).name.removesuffix(".stamo")
+            start, told = context.Event(), context.Queue()
+            given = [(folder, pack.to_bytes(), key, start, told) for pack in packs * 8]
+            processes = [context.Process(target=change_at_once, args=args) for args in given]
+            for process in processes:
+                process.start()
+            start.set()
+            said = [told.get(timeout=60) for _ in processes]
+            for process in processes:
+                process.join()
+            assert said.count("") == 1
+            assert all(expected in sentence for sentence in said if sentence)
+            assert len(PackFolder(folder).entries()) == (1 if change else 0)
 
 
 def missing(*asked):

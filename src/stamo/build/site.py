@@ -5,12 +5,12 @@ from __future__ import annotations
 import html
 import re
 import tomllib
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 
 from stamo.corpus.tokenizer import DOTTED_I, capital
+from stamo.corpus.types import compose_name
 from stamo.errors import SettingsError
 
 _DATA = tomllib.loads(
@@ -141,7 +141,7 @@ class Site:
         """
         title = " ".join(decode_references(title).replace("_", " ").split())
         if not title.isascii():
-            title = unicodedata.normalize("NFC", title.translate(_MARKS)).strip()
+            title = compose_name(title.translate(_MARKS)).strip()
         return self.raise_first(title)
 
     def raise_first(self, title: str) -> str:
@@ -176,7 +176,7 @@ def _read_namespaces(siteinfo: str) -> dict[str, int]:
     for attributes, name in _NAMESPACE.findall(siteinfo):
         key = _KEY.search(attributes)
         plain = _XML_REFERENCE.sub(lambda match: html.unescape(match[0]), name)
-        prefix = fold_prefix(unicodedata.normalize("NFC", plain))
+        prefix = fold_prefix(compose_name(plain))
         if key and prefix:
             namespaces[prefix] = int(key[1])
     return namespaces

@@ -21,7 +21,12 @@ import numpy as np
 
 from stamo.errors import VectorsError
 from stamo.system.files import Float32
-from stamo.system.streams import ByteStream, read_line_blocks
+from stamo.system.streams import (
+    MAX_UNPACKED,
+    MAX_UNPACKED_RATIO,
+    ByteStream,
+    read_line_blocks,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -207,8 +212,13 @@ def _npz_blocks(path: Path) -> Iterator[_Block]:
         sizes = {member.filename: member.file_size for member in archive.infolist()}
     if not {"words.npy", "vectors.npy"} <= sizes.keys():
         raise VectorsError(f"{path} holds {sorted(sizes)}; expected arrays 'words' and 'vectors'.")
-    if sizes["words.npy"] + sizes["vectors.npy"] > MAX_VECTOR_BYTES:
+    unpacked = sizes["words.npy"] + sizes["vectors.npy"]
+    if unpacked > MAX_VECTOR_BYTES:
         raise _too_large(path)
+    if unpacked > MAX_UNPACKED + MAX_UNPACKED_RATIO * path.stat().st_size:
+        raise VectorsError(
+            f"{path} unpacks to more than {MAX_UNPACKED_RATIO} times its size; make it again."
+        )
     try:
         with np.load(path, allow_pickle=False) as arrays:  # a pickle could run code
             words, vectors = arrays["words"], arrays["vectors"]

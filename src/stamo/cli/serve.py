@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 ADDRESS_FILE = ".stamo-serve"
 """Lies beside the workspaces that a running service serves, and holds its address."""
 SHUTDOWN_SECONDS = 10
-MAX_CONNECTIONS = 200
-"""Above these a request gets 503. A service for strangers stands behind a reverse proxy."""
+MAX_CONNECTIONS = 800
+"""Above these a request gets 503, as many as a process may have files. Long before, texts that wait
+are turned away with the time to come again. A service for strangers is behind a reverse proxy."""
 
 
 def serve(

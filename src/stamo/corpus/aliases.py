@@ -31,6 +31,7 @@ MAX_PACKED = 6 * PACKED
 _ASCII_RUN = re.compile(r"[A-Za-z0-9]+")
 _IS_ALNUM = np.array([chr(code).isascii() and chr(code).isalnum() for code in range(256)])
 _BACKSLASH = ord("\\")
+_NOTHING = np.zeros((0, 3), dtype=np.int64)
 _LONGEST_ESCAPE = len(r"\u0000")
 _GAP = rb"(?:\\[bfnrt]|\\u[0-9a-fA-F]{4}|[^A-Za-z0-9])+"
 # Such a needle may begin inside an escape and hide another that begins right behind it.
@@ -112,8 +113,10 @@ class AliasRuns:
             ends: Where each stretch ends, at a line break, of which the first name is enough; all
                 bytes are one stretch without, of which every name is wanted.
         """
-        edges = np.array([len(raw)], dtype=np.int64) if ends is None else ends
         anchors, starts = self._matches(raw)
+        if not len(anchors):
+            return
+        edges = np.array([len(raw)], dtype=np.int64) if ends is None else ends
         rows = np.searchsorted(edges, starts, side="right")
         done = -1
         for key in np.unique(rows * max(len(self._by_anchor), 1) + anchors).tolist():
@@ -181,12 +184,13 @@ class _Needles:
     def places(self, raw: bytes) -> Int64:
         """Return number, start and end of what is there; in longer words, not all of it."""
         if len(self._needles) <= MAX_SEARCHES:
-            rows = [
-                (number, m.start(), m.end())
-                for number in self.present(raw)
-                for m in re.finditer(self._needles[number], raw)
-            ]
-            return np.array(rows, dtype=np.int64).reshape(-1, 3)
+            found = [_NOTHING]
+            for number in self.present(raw):
+                needle = self._needles[number]
+                starts = np.fromiter((m.start() for m in re.finditer(needle, raw)), np.int64)
+                numbers = np.full(len(starts), number)
+                found.append(np.stack((numbers, starts, starts + len(needle)), axis=1))
+            return np.concatenate(found)
         found = [
             _numbered(numbers, automaton.find_matches_as_indexes(raw))
             for numbers, automaton in self._packed
@@ -241,6 +245,7 @@ _JSON_ASCII_ESCAPE = re.compile(rb"\\u00[2-7]")
 _HTML_ASCII_ESCAPE = re.compile(
     rb"&#(?:0*(?:4[89]|[5-9]\d|1[012]\d)(?!\d)|[xX]0*[3-7][0-9a-fA-F](?![0-9a-fA-F]))"
 )
+_HTML_BLOCK = 1 << 20
 _HTML_TAG = re.compile(rb"<[!/?a-zA-Z][^>]*>")
 
 
@@ -344,8 +349,12 @@ class AliasMatcher:
         if not "".join(self._firsts).isascii() or b"\0" in raw or _HTML_ASCII_ESCAPE.search(raw):
             return True
         # Behind the last ">" no tag ends, and one that begins there is looked for to the end.
-        end = raw.rfind(b">") + 1
-        untagged = _HTML_TAG.sub(b"", raw[:end]) + raw[end:]
+        end, begin, pieces = raw.rfind(b">") + 1, 0, list[bytes]()
+        while begin < end:  # a megabyte at a time: a page of tags only takes much memory at once
+            cut = raw.rfind(b">", begin, begin + _HTML_BLOCK) + 1 or raw.find(b">", begin) + 1
+            pieces.append(_HTML_TAG.sub(b"", raw[begin:cut]))
+            begin = cut
+        untagged = b"".join([*pieces, raw[end:]])
         return any(self.may_be_in_text(part, as_words=False) for part in (raw, untagged))
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from stamo.corpus.reading import (
     MAX_CHARACTERS,
+    MAX_ITEMS,
     MAX_LINKED_LINE,
     MAX_RECORD_BYTES,
     NO_MENTION,
@@ -37,7 +38,7 @@ from stamo.corpus.reading import (
 from stamo.corpus.tables import choose_columns, row_record
 from stamo.corpus.types import Document, Mention
 from stamo.errors import CorpusFormatError, need
-from stamo.system.streams import read_line_blocks
+from stamo.system.streams import MAX_UNPACKED, MAX_UNPACKED_RATIO, read_line_blocks
 
 
 def read_text(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
@@ -83,6 +84,9 @@ def _text_chunks(blocks: Iterator[bytes], name: str, window: int) -> Iterator[Re
 
 
 MAX_DATE = 40
+MAX_PARTS = 500_000
+"""Objects and lists of a line of JSON; each takes a hundred bytes and more."""
+MAX_MENTIONS = 100_000
 _EXAMPLE = 'give one object like {"id": "a", "text": "b"} a line'
 
 
@@ -106,10 +110,11 @@ def read_json_lines(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadIte
         # Lines are ruled out all at once where each is an object by its first and last sign.
         are_objects = (codes[starts] == ord("{")).all() and (codes[ends - 1] == ord("}")).all()
         rows = task.matcher.lines_in_json(block, ends) if task.matcher and are_objects else None
+        chosen = np.flatnonzero(ends > starts).tolist() if rows is None else rows
         done = 0
-        for row in [*(range(len(ends)) if rows is None else rows), len(ends)]:
+        for row in [*chosen, len(ends)]:
             # Counted just before the next line, so that who stops there has counted no other.
-            if row > done:
+            if rows is not None and row > done:
                 yield Skip(NO_MENTION, task.name, row - done)
             done = row + 1
             if row == len(ends):
@@ -135,8 +140,10 @@ def parse_json(text: str) -> Any:
     """Parse JSON from an untrusted source.
 
     Raises:
-        BadRecordError: It is not JSON, or nested too deeply.
+        BadRecordError: It is not JSON, has too many parts, or is nested too deeply.
     """
+    if text.count("{") + text.count("[") > MAX_PARTS:
+        raise BadRecordError(f"JSON of more than {MAX_PARTS:,} parts")
     try:
         return json.loads(text)
     except RecursionError:
@@ -182,6 +189,8 @@ def _json_record(record: Any, where: str, place: str) -> Record:
         raise BadRecordError('no "text" string', _EXAMPLE)
     if not isinstance(values, list):
         raise BadRecordError('"mentions" is not a list', "give a list of spans")
+    if len(values) > MAX_MENTIONS:
+        raise BadRecordError(f"more than {MAX_MENTIONS:,} mentions", "give it in several documents")
     mentions = sorted((_mention(value, text) for value in values), key=lambda m: (m.start, m.end))
     title = title if isinstance(title, str) else None
     return Record(text, where, record.get("id"), place, title, mentions, _date_of(record), True)
@@ -217,9 +226,6 @@ def _mention(value: Any, text: str) -> Mention:
     return Mention(surface, start, end, fields.get("entity"))
 
 
-MAX_UNPACKED_RATIO = 100
-MAX_UNPACKED = 48 << 20
-"""Bytes of a column that may unpack to more than that ratio of what is stored."""
 _BATCH_ROWS = 256
 _BATCH_BYTES = 1 << 25
 
@@ -288,9 +294,10 @@ def _read_groups(file: Any, names: list[str], task: ReadTask) -> Iterator[ReadIt
         columns = [column for column in columns if column.path_in_schema in wanted]
         stored = sum(column.total_compressed_size for column in columns)
         unpacked = sum(column.total_uncompressed_size for column in columns)
-        if about.num_rows > MAX_UNPACKED_RATIO * (stored + 1000):
+        if about.num_rows > MAX_ITEMS + stored // 2:
             raise BadRecordError(
-                "more rows than its bytes hold", f"{about.num_rows:,} rows lie in {stored:,} bytes"
+                "more records than its bytes hold",
+                f"{about.num_rows:,} rows lie in {stored:,} bytes",
             )
         if unpacked > max(MAX_UNPACKED, MAX_UNPACKED_RATIO * stored):
             advice = f"{stored:,} bytes of its texts unpack to {unpacked:,}"
@@ -312,6 +319,7 @@ def _read_groups(file: Any, names: list[str], task: ReadTask) -> Iterator[ReadIt
 
 MAX_FEED_BYTES = 64 << 20
 MAX_FEED_DEPTH = 512
+MAX_FEED_ITEMS = 100_000
 MAX_ITEM_ELEMENTS = 200_000
 _ENCODING = re.compile(rb"\s*<\?xml\b[^<>]{0,200}?\bencoding\s*=\s*[\"']([\w.-]{1,40})[\"']")
 _SEVERAL_BYTES = {
@@ -361,6 +369,8 @@ def read_feed(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
                 element.text = f"\n{element.text or ''}"
             if tag in ("item", "entry"):
                 number += 1
+                if number > MAX_FEED_ITEMS:
+                    raise BadRecordError(f"more than {MAX_FEED_ITEMS:,} items in a feed")
                 try:
                     yield _feed_record(element, number, task)
                 except CorpusFormatError as error:

@@ -38,6 +38,8 @@ DOCUMENT = "urn:stamo:document:"
 MAX_TRIPLES = 200_000
 """Of one file: each takes some thirty microseconds and more than a kilobyte."""
 
+MAX_ESCAPES = 500_000
+"""Backslashes of one file: what each takes grows with the length of its text."""
 MAX_PHRASES_LENGTH = 1 << 24
 """Characters of all phrases of one file together."""
 
@@ -118,6 +120,10 @@ def _parse(data: bytes, max_triples: int | None) -> Graph:
         def newLiteral(self, s: str, dt: Any, lang: Any) -> Literal:  # noqa: N802
             return Literal(s)  # with its type rdflib would parse it: dates, and XML with entities
 
+    if data.count(b"\\") > MAX_ESCAPES:
+        raise CorpusFormatError(
+            f"It has more than {MAX_ESCAPES:,} escaped characters; write them as they are."
+        )
     graph = Graph()
     try:
         text = data.decode("utf-8-sig")

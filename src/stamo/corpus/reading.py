@@ -26,15 +26,25 @@ from typing import Any, BinaryIO, NamedTuple
 from stamo.corpus.aliases import AliasMatcher
 from stamo.corpus.types import Document, Mention, clean_surrogates
 from stamo.errors import CorpusFormatError
-from stamo.system.streams import PLAIN, UNSUPPORTED, UTF_16_MARKS, ByteStream, in_utf8
+from stamo.system.streams import (
+    MAX_UNPACKED,
+    MAX_UNPACKED_RATIO,
+    PLAIN,
+    UNSUPPORTED,
+    UTF_16_MARKS,
+    ByteStream,
+    in_utf8,
+)
 
 STDIN = "-"
 MAX_CHARACTERS = 2_000_000
 """A longer text is cut at the last white space before this length when it is collected."""
 MAX_RECORD_BYTES = 16_000_000
 """A longer row, HTML page or WARC record is left out."""
-MAX_LINKED_LINE = 256 << 20
+MAX_LINKED_LINE = 64 << 20
 """A JSON line that is linked may have as many bytes; one that is collected, those of a record."""
+MAX_ITEMS = 20_000
+"""Records of a file: so many, and one for each two bytes that are stored."""
 NO_MENTION = "contains no alias"
 """The one reason that is no fault: the document does not speak of the entity's names."""
 CONVERT = "convert the file, for example with: iconv -f WINDOWS-1252 -t UTF-8"
@@ -545,6 +555,7 @@ def read_items(
         yield Skip(reason, task.file, advice="check the path")
         return
     faults: list[str] = []
+    n_items = n_characters = 0
     begin, end = task.span or (0, None)
     with opened as source:
         if begin:
@@ -563,9 +574,17 @@ def read_items(
             faults.clear()
             if item is not None:
                 yield item
+            n_items += 1
+            n_characters += len(item.text) if isinstance(item, Record) else 0
+            stored = max(file.size, stream.consumed - begin)
+            are_too_many = n_items > MAX_ITEMS + stored // 2
+            if are_too_many or n_characters > MAX_UNPACKED + MAX_UNPACKED_RATIO * stored:
+                reason = f"more {'records' if are_too_many else 'text'} than its bytes hold"
+                yield Skip(reason, task.file, advice="nothing behind it was read")
+                return
 
 
-def _read_stream(stream: ByteStream, task: ReadTask, form: str) -> Iterator[ReadItem]:
+def _read_stream(stream: ByteStream, task: ReadTask, form: str) -> Iterator[ReadItem | None]:
     from stamo.corpus import formats, nif, tables, web
 
     readers = {

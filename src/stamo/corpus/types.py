@@ -194,6 +194,15 @@ class Corpus:
         return Corpus(tuple(relabelled))
 
 
+def compose_name(text: str) -> str:
+    """Bring a name into Unicode's composed form; what is longer than a name stays as it is.
+
+    To order marks without end takes time with the square of their number.
+    """
+    is_done = text.isascii() or len(text) > MAX_NAME
+    return text if is_done else unicodedata.normalize("NFC", text)
+
+
 def clean_surrogates(text: str) -> str:
     r"""Replace lone surrogates, which JSON escapes can smuggle in and no file can hold."""
     try:

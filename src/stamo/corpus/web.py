@@ -293,8 +293,8 @@ def read_records(blocks: Iterator[bytes]) -> Iterator[WarcRecord | str]:
         yield WarcRecord(headers, block)
 
 
-def read_archive(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
-    """Read the pages and plain texts of an archive."""
+def read_archive(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem | None]:
+    """Read the pages and plain texts of an archive; of what holds neither, None is told."""
     for number, record in enumerate(read_records(blocks), start=1):
         where = task.where("record", number)
         try:
@@ -305,7 +305,7 @@ def read_archive(blocks: Iterator[bytes], task: ReadTask) -> Iterator[ReadItem]:
             yield Skip(str(error), where, advice=getattr(error, "advice", ""))
 
 
-def _read_record(record: WarcRecord, where: str, task: ReadTask) -> Iterator[ReadItem]:
+def _read_record(record: WarcRecord, where: str, task: ReadTask) -> Iterator[ReadItem | None]:
     raw, charset = record.block, None
     kind = media_type(record.headers)
     if record.type == "response":
@@ -318,6 +318,7 @@ def _read_record(record: WarcRecord, where: str, task: ReadTask) -> Iterator[Rea
         found = _CHARSET.search(message.headers.get("content-type", ""))
         charset = found[1] if found else None
     elif record.type not in ("conversion", "resource"):
+        yield None
         return
     if kind in _PAGE_TYPES:
         yield _page_record(raw, where, task, record.id, charset)

@@ -5,7 +5,6 @@ Entities and aliases are int32 numbers inside; titles and surface forms go in an
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stamo.corpus.tokenizer import capital
+from stamo.corpus.types import compose_name
 from stamo.errors import KnowledgeBaseError, UnknownEntityError
 from stamo.kb.manifest import ARTICLES_FILE, BACKGROUND, ENTITY_VECTORS, MATCHER, Manifest
 from stamo.kb.relatedness import Incidence, shared_articles, wlm
@@ -54,8 +54,7 @@ _BLOCK_ROWS = 1 << 12
 
 def normalise_surface(surface: str) -> str:
     """Bring a surface form into the form in which aliases are kept: NFC, single spaces."""
-    joined = " ".join(surface.split())
-    return joined if joined.isascii() else unicodedata.normalize("NFC", joined)
+    return compose_name(" ".join(surface.split()))
 
 
 def normalise_surfaces(surfaces: list[str]) -> list[str]:
@@ -72,7 +71,7 @@ def normalise_surfaces(surfaces: list[str]) -> list[str]:
         return surfaces
     if not is_tidy:
         return list(map(normalise_surface, surfaces))
-    return [s if s.isascii() else unicodedata.normalize("NFC", s) for s in surfaces]
+    return list(map(compose_name, surfaces))
 
 
 @dataclass(frozen=True, slots=True)

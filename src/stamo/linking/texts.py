@@ -158,11 +158,15 @@ def code_points(text: str) -> CodeArray:
     return np.frombuffer(text.encode("utf-32-le", "replace"), dtype=np.uint32)
 
 
+MAX_MARKS = 64
+"""Characters that are composed together; no script writes half as many on one letter."""
+
+
 def compose(text: str) -> tuple[str, Int32]:
     """Bring a text into NFC; return also the original place of each character and of the end."""
     pieces, origin, start = [], [], 0
     for i in range(1, len(text) + 1):
-        if i < len(text) and _is_part(text, start, i):
+        if i < len(text) and i - start < MAX_MARKS and _is_part(text, start, i):
             continue
         piece = unicodedata.normalize("NFC", text[start:i])
         pieces.append(piece)

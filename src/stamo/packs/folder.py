@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from stamo.errors import PackError, StamoError, UnknownEntityError
 from stamo.kb.base import KnowledgeBase
 from stamo.packs.pack import PACK_SUFFIX, EntityPack
-from stamo.system.files import file_version, sweep, write_atomic
+from stamo.system.files import file_version, one_at_a_time, sweep, write_atomic
 
 if TYPE_CHECKING:
     from stamo.models.store import TrainedModel
@@ -103,16 +103,17 @@ class PackFolder:
         pack = EntityPack.from_bytes(data)
         if self._kb is not None:
             pack.check(self._kb, self._trained)
-        held = next((e for e in self.entries() if e.pack and is_same(e.pack, pack)), None)
-        if held is not None and not replace:
-            raise PackError(
-                f"There is a pack of {pack.entity.id!r} already; remove it first or replace it."
-            )
         self.path.mkdir(parents=True, exist_ok=True)
-        sweep(self.path)
-        name = pack_file_name(pack.entity.id, pack.entity.external_id)
-        path = self.path / name if held is None else held.path
-        write_atomic(path, data)
+        with one_at_a_time(self.path):
+            held = next((e for e in self.entries() if e.pack and is_same(e.pack, pack)), None)
+            if held is not None and not replace:
+                raise PackError(
+                    f"There is a pack of {pack.entity.id!r} already; remove it first or replace it."
+                )
+            sweep(self.path)
+            name = pack_file_name(pack.entity.id, pack.entity.external_id)
+            path = self.path / name if held is None else held.path
+            write_atomic(path, data)
         return PackEntry(path.name.removesuffix(PACK_SUFFIX), path, pack)
 
     def remove(self, key: str) -> None:
@@ -121,7 +122,9 @@ class PackFolder:
         Raises:
             UnknownEntityError: There is no pack with this key.
         """
-        self._find(key).unlink(missing_ok=True)
+        self._find(key)
+        with one_at_a_time(self.path):
+            self._find(key).unlink()  # another process may have been faster
 
     def _find(self, key: str) -> Path:
         # The key is compared with what is there; it never becomes a path.

@@ -18,6 +18,7 @@ import re
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -67,6 +68,7 @@ class Closing:
 
 MAX_JSON_BYTES = 64_000_000
 RESULT_DIR = "result"
+WAIT_SECONDS = 30
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -120,6 +122,25 @@ def try_lock(descriptor: int, kind: int = fcntl.LOCK_EX) -> bool:
     except OSError:
         return True
     return True
+
+
+@contextmanager
+def one_at_a_time(folder: Path) -> Iterator[None]:
+    """Let one process or thread after the other change a folder; a killed one lets go of it.
+
+    Raises:
+        WorkspaceError: Another process holds it for long.
+    """
+    with _opened(folder) as descriptor:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not try_lock(descriptor):
+            if time.monotonic() > deadline:
+                raise WorkspaceError(
+                    f"Another process has been changing {str(folder)!r} for {WAIT_SECONDS} "
+                    "seconds; wait for it and try again."
+                )
+            time.sleep(0.005)
+        yield
 
 
 @contextmanager

@@ -26,6 +26,10 @@ IN_BYTES = 1 << 16
 ZSTD_IN_BYTES = 1 << 9
 """What zstandard gets at once: four bytes may stand for 128 KiB, so this for 16 MiB."""
 MAX_WINDOW_BYTES = 1 << 27
+MAX_UNPACKED = 32 << 20
+MAX_UNPACKED_RATIO = 100
+"""What a file may unpack to: so many bytes, and so many for each that is stored. Text unpacks to
+ten at most, a dump to twenty."""
 
 MAGIC = {
     "gzip": b"\x1f\x8b\x08",
@@ -151,7 +155,7 @@ class ByteStream:
     def _members(self) -> Iterator[bytes]:
         """Decompress the concatenated members of a file."""
         in_bytes = ZSTD_IN_BYTES if self.kind == "zstd" else IN_BYTES
-        pending = b""
+        pending, n_unpacked, begin = b"", 0, self.consumed
         while True:
             # Zero padding between members is legal in xz and common after gzip on tapes.
             while len(pending) < 6 and (more := self.read(in_bytes)):
@@ -180,6 +184,12 @@ class ByteStream:
                     self._ahead = fed + self._ahead
                     raise _FaultError("archive is damaged", place, detail) from None
                 pending = b""
+                n_unpacked += len(block)
+                if n_unpacked > MAX_UNPACKED + MAX_UNPACKED_RATIO * (self.consumed - begin):
+                    self._end, self._ahead = self._position, b""  # no other member is looked for
+                    place = f"before byte {self.consumed:,}"
+                    much = f"archive unpacks to more than {MAX_UNPACKED_RATIO} times its size"
+                    raise _FaultError(much, place, "")
                 if block:
                     yield block
             pending = member.unused_data

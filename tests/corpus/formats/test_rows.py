@@ -1,6 +1,7 @@
 """Tables, Parquet and feeds come through the one door; what is broken is named."""
 
 import csv
+import gzip
 import io
 
 import pyarrow as pa
@@ -151,8 +152,8 @@ def test_parquet_that_is_none_or_damaged(tmp_path):
 @pytest.mark.parametrize(
     ("texts", "reason"),
     [
-        (["x"] * 3_000_000, "more rows than its bytes hold"),
-        ([f"{i}" + "x" * 2_000_000 for i in range(30)], "texts larger than the limit"),
+        (["x"] * 3_000_000, "more records than its bytes hold"),
+        ([f"{i}" + "x" * 2_000_000 for i in range(40)], "texts larger than the limit"),
     ],
 )
 def test_parquet_that_grows_is_refused_by_what_its_footer_says(tmp_path, texts, reason):
@@ -259,6 +260,36 @@ def test_a_feed_or_an_item_that_is_too_large(tmp_path, monkeypatch):
     (bad,) = read_chunks([tmp_path / "a.rss"], 1000)
     assert isinstance(bad, Unreadable)
     assert "feed larger than the limit" in bad.error
+
+
+SMALL = {
+    "much.jsonl.gz": (gzip.compress(b"\n" * 48_000_000), "archive unpacks to more than 100 times"),
+    "many.jsonl.gz": (gzip.compress(b"{}\n" * 30_000), "more records than its bytes hold"),
+    "parts.jsonl": (b'{"text":"Rey","a":[' + b"{}," * 500_000 + b"{}]}", "more than 500,000 parts"),
+    "spans.jsonl": (
+        b'{"text":"Rey","mentions":[' + b"[0,3]," * 100_000 + b"[0,3]]}",
+        "more than 100,000 mentions",
+    ),
+    "items.rss": (b"<rss>" + b"<item/>" * 100_001 + b"</rss>", "more than 100,000 items in a feed"),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_files_that_stand_for_very_much(tmp_path, name):
+    """Reading ends at a limit, with one sentence."""
+    data, reason = SMALL[name]
+    (tmp_path / name).write_bytes(data)
+    _, skips = read(tmp_path)
+    assert any(reason in said for said in skips.skipped), dict(skips.skipped)
+
+
+def test_one_long_cell_in_very_many_rows(tmp_path):
+    """A text that a table stores once and names in every row is not read without end."""
+    rows = pa.DictionaryArray.from_arrays(pa.array([0] * 10_000), pa.array(["Rey " * 50_000]))
+    pq.write_table(pa.table({"text": rows}), tmp_path / "a.parquet")
+    documents, skips = read(tmp_path)
+    assert len(documents) < 1000
+    assert skips.skipped["more text than its bytes hold"] == 1
 
 
 def test_a_page_with_an_xml_declaration_stays_a_page(tmp_path):

@@ -8,19 +8,32 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from stamo.cli.main import create_app
-from stamo_lab.campaign import artifacts, documents, faults, growth, service
+from stamo_lab.campaign import (
+    artifacts,
+    bombs,
+    documents,
+    faults,
+    growth,
+    power,
+    races,
+    service,
+)
 from stamo_lab.campaign.table import Row, Target, run, run_apart, show
 
 PARTS: dict[str, Callable[[Path, str], Iterator[Target]]] = {
     "documents": documents.targets,
     "artifacts": artifacts.targets,
-    "growth": growth.targets,
+    "power": power.targets,
+    "races": races.targets,
     "faults": faults.targets,
     "service": service.targets,
+    "growth": growth.targets,
+    "bombs": bombs.targets,
 }
 
 
@@ -39,6 +52,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m stamo_lab.campaign", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
     parser.add_argument("--minutes", type=float, default=8, help="for all targets together")
+    parser.add_argument("--hours", type=float, default=0, help="the same, for a night")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="part of a target's name")
     args = parser.parse_args()
@@ -49,6 +63,8 @@ def main() -> None:
     for name in ("stamo.workspace.learn", "stamo.discovery.propose", "stamo.models.train"):
         importlib.import_module(name)  # once for all targets, which are forked
     create_app()
+    seconds = 3600 * args.hours or 60 * args.minutes
+    start = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="stamo-campaign-"))
     try:
         made = prepare(folder)
@@ -56,7 +72,7 @@ def main() -> None:
             sys.exit(f"The campaign could not be prepared: {made.first_failure}")
         targets = [t for p in args.parts or PARTS for t in PARTS[p](folder, str(args.seed))]
         chosen = [target for target in targets if args.only in target.name]
-        sys.exit(not show(run(chosen, 60 * args.minutes)))
+        sys.exit(not show(run(chosen, seconds - (time.monotonic() - start))))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -29,7 +29,7 @@ PACK, LATER_PACK = "new.stamo", "later.stamo"
 NAME = "rey"
 """The folder of the workspace, in each of the folders below `TEMPLATES`."""
 TEMPLATES = "templates"
-NEW, COLLECTED, LABELLED = "new", "collected", "labelled"
+NEW, COLLECTED, LABELLED, LEARNED = "new", "collected", "labelled", "learned"
 N_LABELS = 14
 LEARN = ("--slots", "2", "--folds", "2", "--encoder", "none")
 
@@ -52,7 +52,8 @@ def prepare(folder: Path) -> None:
     aliases = [word for alias in entity.aliases for word in ("--alias", alias)]
     command("new", home, entity.id, *aliases, "--who", "ada")
     _keep(folder, NEW)
-    command("collect", home, *both, "--from", world.paths.pile_path)
+    pile = world.paths.pile_path
+    command("collect", home, *both, "--from", pile)
     _keep(folder, COLLECTED)
     for n_labels, pack in ((N_LABELS, PACK), (N_LABELS + 4, LATER_PACK)):
         write_labels(world, folder / "labels.csv", range(n_labels))
@@ -61,20 +62,16 @@ def prepare(folder: Path) -> None:
             _keep(folder, LABELLED)
         command("learn", home, *LEARN)
         shutil.copy(next((home / "packs").glob("*.stamo")), folder / pack)
-    pile = world.paths.pile_path
-    command(
-        "discover",
-        "--kb",
-        folder / KB,
-        "--model",
-        folder / MODEL,
-        "--from",
-        pile,
-        "--out",
-        folder / FOUND,
-    )
+    _keep(folder, LEARNED)
+    packs = folder / TEMPLATES / LEARNED / NAME / "packs"
+    next(packs.glob("*.stamo")).rename(packs / f"{NAME}.stamo")  # its folder names it
+    command("discover", *both, "--from", pile, "--out", folder / FOUND)
     lines = pile.read_text().splitlines(keepends=True)
     (folder / "pile").mkdir()
+    later = [json.loads(line) for line in lines if aliases[1] in line][:30]
+    for record in later:  # backwards: no copy of what was collected
+        record |= {"id": f"later-{record['id']}", "text": " ".join(record["text"].split()[::-1])}
+    (folder / "later.jsonl").write_text("\n".join(map(json.dumps, later)))
     for number in range(4):
         (folder / "pile" / f"{number}.jsonl").write_text("".join(lines[number::4]))
 
@@ -134,7 +131,8 @@ def damage_one(folder: Path, rng: random.Random) -> None:
 
 
 @cache
-def _linker(folder: Path) -> Linker:
+def small_linker(folder: Path) -> Linker:
+    """Return a linker of what `prepare` made, once for a process."""
     kb, trained = KnowledgeBase.open(folder / KB), read_model(folder / MODEL)
     return Linker(kb, trained, settings=LinkerSettings(explain=True))
 
@@ -197,7 +195,7 @@ def link_with_pack(folder: Path, rng: random.Random) -> None:
     else:
         record[rng.choice(sorted(record))] = rng.choice(ODD_FIELDS)
     loaded = EntityPack.from_bytes(pack_bytes.to_bytes(record, changed))
-    linker = _linker(folder)
+    linker = small_linker(folder)
     packed = Linker(linker.kb, linker.trained, [loaded], settings=linker.settings)
     linked = packed.link(" met ".join(loaded.entity.aliases))
     if packed.failed:  # it harmed nobody, but loading should have refused it
@@ -371,21 +369,21 @@ def declare_entities(folder: Path, rng: random.Random) -> None:
 def targets(folder: Path, seed: str) -> Iterator[Target]:
     """Yield every artifact and table."""
     trials: dict[str, tuple[Callable[[Path, random.Random], None], float]] = {
-        "knowledge base": (open_kb, 2),
-        "model": (load_model, 1),
-        "pack bytes": (load_pack, 1),
-        "pack content, linked": (link_with_pack, 2),
-        "workspace": (open_workspace, 1),
-        "proposals": (look_at_found, 1),
-        "spaCy component": (load_component, 1),
-        "build of notes": (build_from_notes, 2),
-        "build of tables": (build_from_table, 1),
-        "build of dumps": (build_from_dump, 1),
-        "build with ids": (build_with_ids, 1),
-        "declared workspaces": (declare_entities, 1),
+        "artifacts, knowledge base": (open_kb, 2),
+        "artifacts, model": (load_model, 1),
+        "packs, bytes": (load_pack, 1),
+        "packs, linked with": (link_with_pack, 2),
+        "labels, workspace": (open_workspace, 1),
+        "artifacts, proposals": (look_at_found, 1),
+        "artifacts, spaCy component": (load_component, 1),
+        "builds, notes": (build_from_notes, 2),
+        "builds, tables": (build_from_table, 1),
+        "builds, dumps": (build_from_dump, 1),
+        "builds, ids": (build_with_ids, 1),
+        "builds, declared workspaces": (declare_entities, 1),
     }
     for name, (trial, share) in trials.items():
         yield Target(name, in_trials(partial(trial, folder), seed), share)
     for kind in ("jsonl", "csv", "json"):
         trial_of_kind = partial(import_labels, folder, kind)
-        yield Target(f"labels import, {kind}", in_trials(trial_of_kind, seed), 0.7)
+        yield Target(f"labels, import of {kind}", in_trials(trial_of_kind, seed), 0.7)

@@ -234,6 +234,6 @@ def targets(folder: Path, seed: str) -> Iterator[Target]:
     }
     for name, make in files.items():
         trial = partial(read, folder, name, make)
-        yield Target(f"reader {name}", in_trials(trial, seed), 0.7)
-    yield Target("reader odd.warc", in_trials(partial(read_warc, folder), seed))
-    yield Target("reader odd.parquet", in_trials(partial(read_parquet, folder), seed))
+        yield Target(f"readers, {name}", in_trials(trial, seed), 0.7)
+    yield Target("readers, odd.warc", in_trials(partial(read_warc, folder), seed))
+    yield Target("readers, odd.parquet", in_trials(partial(read_parquet, folder), seed))

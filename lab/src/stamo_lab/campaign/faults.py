@@ -27,7 +27,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stamo import KnowledgeBase
+import typer
+
+from stamo import EntityPack, KnowledgeBase, Workspace
 from stamo.errors import StamoError, WorkspaceError
 from stamo.system.files import DISK_FULL
 from stamo.world import World
@@ -37,6 +39,7 @@ from stamo_lab.campaign.artifacts import (
     LABELLED,
     LATER_PACK,
     LEARN,
+    LEARNED,
     MODEL,
     NAME,
     NEW,
@@ -142,6 +145,47 @@ class Label(Scenario):
         assert n_together in (0, 6), f"{n_together} of 6 imported labels"
 
 
+class Train(Scenario):
+    """Train a model."""
+
+    def act(self, home: Path, say: Say) -> None:
+        """Train it."""
+        out = ("--out", home / MODEL, "--pairs", 60, "--epochs", 1)
+        command("train", "--kb", self.folder / KB, *out)
+
+    def look(self, home: Path) -> Any:
+        """Return the model's bytes."""
+        return (home / MODEL).read_bytes() if (home / MODEL).exists() else None
+
+    def check(self, home: Path, said: list[str], expected: Any) -> None:
+        """There is none, or the whole one."""
+        assert self.look(home) in (None, expected)
+
+
+class Update(Scenario):
+    """Add new documents and learn again."""
+
+    def act(self, home: Path, say: Say) -> None:
+        """Update; what was collected before it was killed is learned from."""
+        try:
+            command("update", home / NAME, "--from", self.folder / "later.jsonl", "--folds", 2)
+        except (typer.Exit, WorkspaceError) as error:
+            if isinstance(error, WorkspaceError) and "is collected" not in str(error):
+                raise  # else by the time that it was killed all documents were there
+            command("learn", home / NAME, *LEARN)
+
+    def look(self, home: Path) -> Any:
+        """Return how many documents there are, and what the pack was learned from."""
+        space = Workspace.open(home / NAME)
+        pack = EntityPack.load(space.pack_path)
+        return space.documents.manifest.n_documents, pack.labels_fingerprint, pack.titles
+
+    def check(self, home: Path, said: list[str], expected: Any) -> None:
+        """There is a whole pack, and every version is whole."""
+        assert not any(version.problem for version in Workspace.open(home / NAME).pack_versions())
+        self.look(home)
+
+
 class Learn(Scenario):
     """Learn a pack."""
 
@@ -185,7 +229,9 @@ SCENARIOS: dict[str, tuple[type[Scenario], str]] = {
     "build": (Build, ""),
     "collect": (Collect, NEW),
     "label": (Label, COLLECTED),
+    "train": (Train, ""),
     "learn": (Learn, LABELLED),
+    "update": (Update, LEARNED),
     "packs": (Packs, ""),
 }
 

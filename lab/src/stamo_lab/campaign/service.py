@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,7 +25,17 @@ from hypothesis.errors import Unsatisfiable
 from schemathesis import Case, GenerationMode
 
 from stamo import read_documents
-from stamo_lab.campaign.artifacts import KB, LABELLED, MODEL, NAME, TEMPLATES, WORLD, fresh
+from stamo.workspace.labels import LabelStore
+from stamo_lab.campaign.artifacts import (
+    COLLECTED,
+    KB,
+    LABELLED,
+    MODEL,
+    NAME,
+    TEMPLATES,
+    WORLD,
+    fresh,
+)
 from stamo_lab.campaign.documents import nif
 from stamo_lab.campaign.table import Attack, Row, Target, last_lines
 
@@ -35,20 +47,13 @@ BATCH = 200
 
 
 @contextmanager
-def service(folder: Path) -> Iterator[tuple[httpx.Client, psutil.Process]]:
-    """Run the command on a fresh folder of workspaces; yield a client and its process."""
-    home = fresh(folder / TEMPLATES / LABELLED, folder / "served")
-    words = [
-        "serve",
-        "--kb",
-        folder / KB,
-        "--model",
-        folder / MODEL,
-        "--workspaces",
-        home,
-        "--port",
-        "0",
-    ]
+def service(
+    folder: Path, home: Path | None = None
+) -> Iterator[tuple[httpx.Client, psutil.Process]]:
+    """Run the command on a folder of workspaces, a fresh one without; yield a client and it."""
+    home = home or fresh(folder / TEMPLATES / LABELLED, folder / "served")
+    both = ("--kb", folder / KB, "--model", folder / MODEL)
+    words = ["serve", *both, "--workspaces", home, "--port", "0"]
     process = subprocess.Popen(
         [sys.executable, "-m", "stamo", *map(str, words)],
         cwd=home,
@@ -222,6 +227,63 @@ def press(
         yield
 
 
+def kill_labelling(folder: Path, seed: str, row: Row) -> Iterator[None]:
+    """Kill the service while people label; all that it acknowledged is there when it is back."""
+    home, said = fresh(folder / TEMPLATES / COLLECTED, folder / "killed"), set[str]()
+    asked: Any = None
+    rng, who = random.Random(seed), {"client": "a", "who": "ada"}
+    place = f"/api/workspaces/{NAME}"
+    while True:
+        with service(folder, home) as (client, process):
+            killer = threading.Timer(rng.uniform(0.3, 4), process.kill)
+            killer.start()
+            with suppress(httpx.TransportError):
+                while asked := client.post(f"{place}/next", json={"client": "a"}).json()[
+                    "question"
+                ]:
+                    label = {"document": asked["document"], "mention": asked["mention"]}
+                    label |= {"choice": rng.choice(("@none", "@emerging"))} | who
+                    answer = client.post(f"{place}/labels", json=label)
+                    judge(row, answer)
+                    if answer.is_success:
+                        said.add(asked["document"])
+            killer.join()
+        with LabelStore.read(home / NAME / "labels.sqlite") as store:
+            found = {event.target.document for event in store.events()}
+        if said - found:
+            row.fail(f"lost: {sorted(said - found)[:3]}")
+        row.n_trials += 1
+        row.note = f"{len(said)} labels were acknowledged"
+        if not asked or len(said) > 50:  # all is labelled: begin again
+            home, said = fresh(folder / TEMPLATES / COLLECTED, folder / "killed"), set()
+        yield
+
+
+N_SLOW = 500
+
+
+def wait_slowly(row: Row, client: httpx.Client, process: psutil.Process) -> Iterator[None]:
+    """Hold many connections that never send a whole request, and ask beside them."""
+    host, port = client.base_url.host, client.base_url.port
+    while True:
+        held = []
+        for _ in range(N_SLOW):
+            with suppress(OSError):
+                slow = socket.create_connection((host, port), timeout=5)
+                slow.sendall(b"POST /api/link HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Le")
+                held.append(slow)
+        row.n_trials += len(held)
+        with httpx.Client(base_url=client.base_url, timeout=20, headers=HEADERS) as beside:
+            during = beside.post("/api/link", json={"text": "Rey met Finn."}).status_code
+            for slow in held:
+                slow.close()
+            time.sleep(0.5)
+        with httpx.Client(base_url=client.base_url, timeout=20, headers=HEADERS) as after:
+            judge(row, after.post("/api/link", json={"text": "Rey met Finn."}))
+        row.note = f"{len(held)} slow clients: others get {during} beside them, links behind them"
+        yield
+
+
 def keep_learning(client: httpx.Client) -> None:
     """Start a learning job where none is under way."""
     jobs = client.get("/api/jobs").json()
@@ -234,13 +296,15 @@ def keep_learning(client: httpx.Client) -> None:
 def targets(folder: Path, seed: str) -> Iterator[Target]:
     """Yield requests and clients."""
     first = int(seed)
-    asks = {"requests": ask_routes, "odd headers and NIF": ask_oddly}
+    asks = {"requests, schema": ask_routes, "requests, odd headers and NIF": ask_oddly}
     for name, ask in asks.items():
         yield Target(name, watched(folder, partial(ask, first)), 4, MOST_GROWTH)
     pile = folder / WORLD / "pile.jsonl"
     texts = [document.text[:300] for document in read_documents([pile])]
     for n_clients in (8, 200):
         clients = partial(press, n_clients, texts, lambda client: None)
-        yield Target(f"{n_clients} clients", watched(folder, clients), 2, MOST_GROWTH)
+        yield Target(f"load, {n_clients} clients", watched(folder, clients), 2, MOST_GROWTH)
+    yield Target("slow clients", watched(folder, wait_slowly), 1, MOST_GROWTH)
+    yield Target("kills, serve", partial(kill_labelling, folder, seed), 3, max_megabytes=None)
     learning = partial(press, 8, texts, keep_learning)
-    yield Target("8 clients beside learning", watched(folder, learning), 3, None)
+    yield Target("load, 8 clients beside learning", watched(folder, learning), 3, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import math
 import multiprocessing
 import random
 import resource
@@ -42,6 +43,9 @@ class Row:
     worst_seconds: float = 0.0
     megabytes: int = -1
     """Most memory; -1 where it is not measured."""
+    slowest: str = ""
+    largest: str = ""
+    """The target of a kind with the slowest trial, and with the most memory."""
     first_failure: str = ""
     note: str = ""
     """What else was measured."""
@@ -125,16 +129,31 @@ def in_trials(trial: Callable[[random.Random], object], seed: str) -> Attack:
 
 
 def run(targets: Iterable[Target], seconds: float) -> Iterator[Row]:
-    """Attack one target after the other, each for its share of the time that is left."""
-    end, left = time.monotonic() + seconds, list(targets)
+    """Attack one target after the other, each for its share of the time that is left.
+
+    What a target takes beyond its share, the others lack; a sixth of the time more is the very end,
+    at which what is under way is cut off and what comes after it is not tried.
+    """
+    start, left = time.monotonic(), list(targets)
+    end, last = start + seconds, start + max(seconds * 7 / 6, seconds + 10)
     while left:
         target, total = left[0], sum(target.share for target in left)
-        yield run_apart(target, max(end - time.monotonic(), 0) * target.share / total)
+        if time.monotonic() > last:
+            yield Row(target.name, note="not tried: no time was left")
+        else:
+            share = max(end - time.monotonic(), 0) * target.share / total
+            yield run_apart(target, share, last)
         left = left[1:]
 
 
-def run_apart(target: Target, seconds: float) -> Row:
-    """Attack a target in a process of its own, so that a crash is a row of the table."""
+def run_apart(target: Target, seconds: float, last: float = math.inf) -> Row:
+    """Attack a target in a process of its own, so that a crash is a row of the table.
+
+    Args:
+        target: What is attacked.
+        seconds: For how long; the trial that is under way then comes to its end.
+        last: When it is cut off, on the clock.
+    """
     receiver, sender = multiprocessing.Pipe(duplex=False)
     context = multiprocessing.get_context("fork")
     process = context.Process(target=_attack, args=(target, seconds, sender))
@@ -142,18 +161,30 @@ def run_apart(target: Target, seconds: float) -> Row:
     sender.close()
     row = Row(target.name)
     try:
-        while receiver.poll(seconds + SILENCE):
+        while receiver.poll(min(seconds + SILENCE, max(last - time.monotonic(), 0.1))):
             row = receiver.recv()
-        row.fail("it hangs")
-        process.kill()
+        if time.monotonic() < last:
+            row.fail("it hangs")
+        else:
+            row.note = "cut off at the end of the time"
+        end_family(process.pid)
     except EOFError:
         pass
     process.join()
-    if process.exitcode and not row.first_failure:
+    if process.exitcode and not (row.first_failure or row.note.startswith("cut off")):
         row.fail(f"the process ended with {process.exitcode}")
     if target.max_megabytes is not None and row.megabytes > target.max_megabytes:
         row.fail(f"took {row.megabytes} MB more than at rest")
     return row
+
+
+def end_family(pid: int | None) -> None:
+    """Kill a process and all that it has started."""
+    with suppress(psutil.NoSuchProcess):
+        parent = psutil.Process(pid)
+        for process in (*parent.children(recursive=True), parent):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
 
 def _attack(target: Target, seconds: float, results: Connection) -> None:
@@ -176,21 +207,43 @@ def _attack(target: Target, seconds: float, results: Connection) -> None:
     results.send(row)
 
 
+def joined(rows: Iterable[Row]) -> list[Row]:
+    """Return one row for all targets of a kind: what stands before the comma of a name."""
+    kinds: dict[str, Row] = {}
+    for row in rows:
+        kind = kinds.setdefault(row.target.partition(",")[0], Row(row.target.partition(",")[0]))
+        kind.n_trials += row.n_trials
+        kind.n_refused += row.n_refused
+        kind.n_failed += row.n_failed
+        if row.worst_seconds >= kind.worst_seconds:
+            kind.worst_seconds, kind.slowest = row.worst_seconds, row.target
+        if row.megabytes >= kind.megabytes:
+            kind.megabytes, kind.largest = row.megabytes, row.target
+    return list(kinds.values())
+
+
 def show(rows: Iterable[Row]) -> bool:
-    """Print rows as they come; return whether nothing failed."""
-    say = sys.stdout.write
-    say("| target | trials | refused | failures | worst s | MB |\n| --- |" + " --- |" * 5 + "\n")
+    """Tell of each target as it ends, then print one table; return whether nothing failed."""
     seen = []
     for row in rows:
         seen.append(row)
-        say(
-            f"| {row.target} | {row.n_trials:,} | {row.n_refused:,} | {row.n_failed} | "
-            f"{row.worst_seconds:.2f} | {row.megabytes} |\n"
-        )
-        sys.stdout.flush()
+        said = f"{row.n_trials:,} trials, {row.n_failed} failures"
+        details = "; ".join(filter(None, (row.note, row.first_failure)))
+        sys.stderr.write(f"{row.target}: {said}{details and f'; {details}'}\n")
+        sys.stderr.flush()
+    say = sys.stdout.write
+    head = ("what", "trials", "refused", "failures", "slowest s", "", "most MB", "")
+    say(f"| {' | '.join(head)} |\n|{' --- |' * len(head)}\n")
+    for kind in joined(seen):
+        places = (name.partition(", ")[2] for name in (kind.slowest, kind.largest))
+        slowest, largest = (place.replace("|", " ") for place in places)
+        memory = "" if kind.megabytes < 0 else str(kind.megabytes)
+        cells = [f"{kind.n_trials:,}", f"{kind.n_refused:,}", str(kind.n_failed)]
+        cells += [f"{kind.worst_seconds:.2f}", slowest, memory, largest]
+        say(f"| {kind.target} | {' | '.join(cells)} |\n")
     n_trials, n_failed = sum(r.n_trials for r in seen), sum(r.n_failed for r in seen)
-    say(f"| all | {n_trials:,} | | {n_failed} | | |\n")
+    say(f"| all | {n_trials:,} | | {n_failed} | | | | |\n")
     for row in seen:
-        for line in filter(None, (row.note, row.first_failure)):
-            say(f"{row.target}: {line}\n")
+        if row.first_failure or row.note:
+            say(f"{row.target}: {row.first_failure or row.note}\n")
     return not n_failed

@@ -74,6 +74,26 @@ def bench_link(
     show(rows, as_json, f"{len(texts)} documents of {length} characters, again and again")
 
 
+def bench_load(
+    kb: KbPath,
+    model: ModelPath,
+    clients: int = Option(200, min=1, help="Clients that ask at once."),
+    length: int = Option(300, min=20, help="Characters of a text."),
+    seconds: float = Option(20.0, min=0.1, help="How long each setting runs."),
+    as_json: AsJson = False,
+) -> None:
+    """Measure `stamo serve` under load, beside an echo of FastAPI in the same run."""
+    from stamo.kb.base import KnowledgeBase
+    from stamo_lab.bench.link import news_size_documents
+    from stamo_lab.bench.load import measure_load
+
+    documents = news_size_documents(KnowledgeBase.open(kb), 100, length)
+    texts = [document.text for document in documents]
+    with Console(stderr=True).status("starting") as status:
+        rows = measure_load(kb, model, texts, n_clients=clients, seconds=seconds, say=status.update)
+    show(rows, as_json, f"Texts of {length} characters; clients and service share the processors")
+
+
 def bench_learn(
     entities: int = Option(50, help="Emerging entities."),
     documents: int = Option(1000, help="Unlabelled documents of each."),
@@ -170,6 +190,14 @@ def bench_build(
 
 bench = command_group(
     "Measure speed and memory on this machine.",
-    *(bench_build, bench_collect, bench_link, bench_learn, bench_encode, bench_discover),
+    *(
+        bench_build,
+        bench_collect,
+        bench_link,
+        bench_load,
+        bench_learn,
+        bench_encode,
+        bench_discover,
+    ),
     prefix="bench_",
 )
