@@ -89,7 +89,7 @@ def test_packed_candidates_show_both_answers(pack, texts, link, world_kb):
         weights = [abs(reason.weight) for reason in mention.reasons]
         assert weights == sorted(weights, reverse=True)
     told = {(r.part, r.name) for m in won for r in m.reasons}
-    assert {"words", "single entities", "words next to the name"} <= {p for p, name in told if name}
+    assert {"words", "words next to the name"} <= {p for p, name in told if name}
     record = won[0].to_record()
     assert record["reasons_for"] == pack.entity.id
     assert record["without_packs"] == won[0].without_packs

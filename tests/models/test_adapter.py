@@ -14,7 +14,7 @@ from stamo.features.encoder import (
 )
 from stamo.models.adapter import (
     AdapterArgs,
-    describe,
+    describe_article,
     draw_pairs,
     is_reserved,
     train_adapter,
@@ -59,7 +59,7 @@ def adapter(base, world_kb):
 )
 def test_description_is_the_first_sentence_without_the_name(title, text, whole, after):
     """Notes on other articles and asides are left out; titles without letters are no targets."""
-    assert describe(title, text) == (whole, after)
+    assert describe_article(title, text) == (whole, after)
 
 
 def test_no_target_is_reserved_and_those_of_a_step_differ(world_kb):

@@ -176,7 +176,7 @@ def test_groups_need_each_other_and_their_line():
         with pytest.raises(PackError, match=f"no '{name}'"):
             make_pack(groups=groups)
     for name in ("correction-description", "none-description"):
-        groups = correction(**{name: np.ones(1, np.float32)})
+        groups = correction(**{name: np.ones(2, np.float32)})
         make_pack(entity=NAMED, groups=groups)
         with pytest.raises(PackError, match="a description of the entity but has none"):
             make_pack(groups=groups)

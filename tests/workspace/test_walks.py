@@ -85,8 +85,10 @@ NEW = {"ko": "아라온", "zh": "雪龙"}
 
 @pytest.mark.parametrize("language", LINES)
 def test_a_line_alone_does_not_take_every_text_of_its_language(language, tmp_path):
-    """The encoder reads English; it finds any two texts of another language alike."""
-    pytest.importorskip("tokenizers")
+    """The encoder reads English only; in other languages words of the line tell, where they recur.
+
+    In Korean and Chinese none does here, and nothing is linked.
+    """
     kb = build_wiki(tmp_path, language, MORE_WIKIS[language], dimensions=8)
     trained, alias = without_training(kb), NEW.get(language, "Aranda")
     line, near, far = LINES[language]
@@ -101,4 +103,4 @@ def test_a_line_alone_does_not_take_every_text_of_its_language(language, tmp_pat
     pack = EntityPack.load(space.pack_path, kb)
     linker = Linker(kb, trained, [pack])
     answers = [[m.entity for m in linker.link(text) if m.surface == alias] for text in texts]
-    assert answers == [[entity.id], [None]]
+    assert answers == [[None if language in ("ko", "zh") else entity.id], [None]]

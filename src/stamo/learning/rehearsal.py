@@ -34,7 +34,7 @@ from stamo.learning.default import left_out_margins
 from stamo.learning.learn import CLOSED_FORM
 from stamo.models.adapter import (
     AdapterArgs,
-    describe,
+    describe_article,
     is_reserved,
     read_links,
     train_adapter,
@@ -297,7 +297,7 @@ def rehearse(
     for number, i in enumerate(rng.permutation(usable)[:N_ENTITIES].tolist()):
         on_entity(number, min(len(usable), N_ENTITIES))
         title = kb.title(int(distinct[i]))
-        whole, after = describe(title, openings.get(title, ""))
+        whole, after = describe_article(title, openings.get(title, ""))
         if not whole:
             continue
         own = first[i] + rng.permutation(n_links[i])[: rng.integers(3, 13)]

@@ -239,13 +239,13 @@ def _read_descriptions(kb: KnowledgeBase, wanted: Int32 | Int64) -> dict[int, tu
     for batch in kb.articles(columns=["title", "text"]):
         ids = kb.entity_ids(batch["title"].to_pylist())
         for i in np.flatnonzero(np.isin(ids, wanted)).tolist():
-            said = describe(batch["title"][i].as_py(), batch["text"][i].as_py())
+            said = describe_article(batch["title"][i].as_py(), batch["text"][i].as_py())
             if said[0]:
                 found[int(ids[i])] = said
     return found
 
 
-def describe(title: str, text: str) -> tuple[str, str]:
+def describe_article(title: str, text: str) -> tuple[str, str]:
     """Return an article's first sentence without its name, and what follows "is" in it, if any.
 
     Both are empty where the text does not begin with words.

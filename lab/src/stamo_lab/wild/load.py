@@ -187,7 +187,8 @@ def ask_advisor(loaded: LoadedWild, among: Int64, n: int) -> Iterator[int]:
             return
         for place, key in list(fresh.items())[: min(step, n - len(events))]:
             given.add(place)
-            n, choice = len(events), _CHOICES[bool(loaded.gold[place])]
-            at = datetime.fromtimestamp(n, UTC)
-            events.append(LabelEvent(f"judged:{n}", "judged", at, queue.targets[key], choice))
+            number, choice = len(events), _CHOICES[bool(loaded.gold[place])]
+            at = datetime.fromtimestamp(number, UTC)
+            target = queue.targets[key]
+            events.append(LabelEvent(f"judged:{number}", "judged", at, target, choice))
             yield place
