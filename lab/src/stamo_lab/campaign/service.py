@@ -231,16 +231,14 @@ def kill_labelling(folder: Path, seed: str, row: Row) -> Iterator[None]:
     """Kill the service while people label; all that it acknowledged is there when it is back."""
     home, said = fresh(folder / TEMPLATES / COLLECTED, folder / "killed"), set[str]()
     asked: Any = None
-    rng, who = random.Random(seed), {"client": "a", "who": "ada"}
+    rng, who = random.Random(seed), {"who": "ada"}
     place = f"/api/workspaces/{NAME}"
     while True:
         with service(folder, home) as (client, process):
             killer = threading.Timer(rng.uniform(0.3, 4), process.kill)
             killer.start()
             with suppress(httpx.TransportError):
-                while asked := client.post(f"{place}/next", json={"client": "a"}).json()[
-                    "question"
-                ]:
+                while asked := client.post(f"{place}/next", json=who).json()["question"]:
                     label = {"document": asked["document"], "mention": asked["mention"]}
                     label |= {"choice": rng.choice(("@none", "@emerging"))} | who
                     answer = client.post(f"{place}/labels", json=label)
