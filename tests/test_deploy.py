@@ -83,7 +83,7 @@ def test_what_is_copied_exists_and_reaches_the_build():
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert set(extras) <= set(known["optional-dependencies"])
     # A pack that was learned with the sentence encoder cannot be served without it.
-    readme = re.search(r"pip install 'stamo\[(.*?)\]'", (ROOT / "README.md").read_text())
+    readme = re.search(r"pip install '\.\[(.*?)\]'", (ROOT / "README.md").read_text())
     assert set(readme[1].split(",")) <= set(extras)
 
 

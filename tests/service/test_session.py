@@ -164,7 +164,7 @@ def test_a_whole_session(small, open_page, serve_app, tmp_path, width, scheme):
     session.page.keyboard.press("Enter")
     session.page.wait_for_url("**/try?text=*")
     session.page.wait_for_selector("#linked .mention")
-    assert f"the pack of {space.entity.id}" in session.page.inner_text("#intro")
+    session.page.locator("#intro", has_text=f"the pack of {space.entity.id}").wait_for()
     check()
     answer = session.page.request.get(f"{address}/api/workspaces/new/progress").json()
     assert json.dumps(answer["advice"])[1:-1] in json.dumps(said)

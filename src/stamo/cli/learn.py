@@ -314,9 +314,10 @@ def _learned_view(
     if len(learned) == 1:
         (record,), ((_, outcome),) = records, learned
         found = outcome.findings
-        said = f"{count_of(record['labels'], 'label')}, of which {found.n_emerging} mean it,"
-        pile = f"and {count_of(record['documents'], 'document')}" if outcome.used_slot else "alone"
-        yield Text(f"Learned {record['entity']} from {said} {pile}.")
+        said = f"{count_of(record['labels'], 'label')}, of which {found.n_emerging} mean it"
+        more = f", and {count_of(record['documents'], 'document')}" if outcome.used_slot else ""
+        described = "its description and " if outcome.pack.entity.description else ""
+        yield Text(f"Learned {record['entity']} from {described}{said}{more}.")
         right, there = (_of_ten(record[rate]) for rate in ("precision", "recall"))
         if right and there:
             yield Text(

@@ -371,9 +371,9 @@ def put_together(
         stopped=stopped,
         shifts=added,
         threshold=tuple(threshold.tolist()),
-        pile_helped=share > 0,
+        pile_helped=share > 0 if t else None,
         pile_weight=part,
-        left_out_likelihood=(alone, with_pile),
+        left_out_likelihood=(alone, with_pile) if t else None,
     )
 
 

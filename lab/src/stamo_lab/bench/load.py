@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -121,7 +122,9 @@ def measure_load(
     ) -> float:
         say(what)
         before = process.memory_info().rss >> 20
-        got = asyncio.run(ask(address, texts, n, seconds, rate))
+        with ThreadPoolExecutor(1) as thread:  # another loop may run in this one
+            asked = ask(address, texts, n, seconds, rate)
+            got = thread.submit(asyncio.run, asked).result()
         p50, p99 = np.percentile(got.seconds, (50, 99)) if got.seconds else (np.nan, np.nan)
         per_second = len(got.seconds) / got.took
         rows.append(
