@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from stamo.cli.main import create_app
 from stamo.errors import ModelError
 from stamo.learning.rehearsal import Trial, adapt_to, learn_weights
 from stamo.models.store import load_model, open_encoder
@@ -67,3 +68,16 @@ def test_a_knowledge_base_adapts_encoder_and_weights(world_kb, world_model, tmp_
     replace(adapted, weights={"name": {"bias": "low"}}).save(tmp_path / "bad.safetensors")
     with pytest.raises(ModelError, match="train it again"):
         load_model(tmp_path / "bad.safetensors")
+
+
+@pytest.mark.slow
+def test_the_command_keeps_both_with_the_model(world_kb, tmp_path, capsys):
+    """`stamo train --encoder` shows how far it is and writes one file with all of it."""
+    path = tmp_path / "model.safetensors"
+    few = ("--pairs", "300", "--epochs", "1", "--steps", "1")
+    words = ["train", "--kb", str(world_kb.path), "--out", str(path), "--encoder", *few]
+    create_app()(words, standalone_mode=False)
+    assert "Hiding known entities" in capsys.readouterr().err
+    trained = load_model(path)
+    assert trained.adapter is not None
+    assert "description and encoder" in trained.weights

@@ -269,7 +269,13 @@ def train(
         from stamo.learning.rehearsal import adapt_to
 
         with progress_view(Console(stderr=True), "Reading the links", stays=True) as show_share:
-            trained = adapt_to(base, trained, n_steps=steps, seed=seed, on_progress=show_share)
+            trained = adapt_to(
+                base,
+                trained,
+                n_steps=steps,
+                seed=seed,
+                on_progress=lambda share, text: show_share(share, 1.0, description=text),
+            )
     trained.save(path)
     found = trained.report
     said = (
