@@ -59,7 +59,7 @@ class Adapter:
         return found
 
     def to_bytes(self) -> bytes:
-        """Return the file that `read` reads."""
+        """Return the file that `load` reads."""
         about = {"format": FORMAT, "encoder": self.encoder, "kb": self.kb}
         return bytes(save(dict(self.factors), {"stamo": json.dumps(about, sort_keys=True)}))
 
